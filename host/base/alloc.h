@@ -1,0 +1,17 @@
+// Small allocations, which abort when memory is out: a pod is killed by the kernel before malloc fails.
+// Never for a size that the network or a script decides: those use struct buf with its cap. Any thread.
+#ifndef BASE_ALLOC_H
+#define BASE_ALLOC_H
+
+#include <stddef.h>
+
+void *xmalloc(size_t size);
+void *xcalloc(size_t count, size_t size);
+void *xrealloc(void *p, size_t size);
+void *xreallocarray(void *p, size_t count, size_t size); // checks the product
+char *xstrdup(const char *s);          // NULL gives NULL
+char *xstrndup(const char *s, size_t n);
+void *xmemdup(const void *p, size_t n); // NUL is put behind it
+char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

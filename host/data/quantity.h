@@ -1,0 +1,19 @@
+// resource.Quantity (k8s.io/apimachinery/pkg/api/resource): exact comparison of texts such as "1500m", "2Gi", "1e3". Any thread.
+#ifndef DATA_QUANTITY_H
+#define DATA_QUANTITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum { QUANTITY_TEXT_MAX = 64 };
+
+// Is it a quantity the API server would accept (sign, digits, fraction, suffix or exponent)?
+bool quantity_valid(const char *text);
+// -1, 0, 1 as a < = > b, exact (rounded up to 1n as the server does); both must be valid.
+int quantity_compare(const char *a, const char *b);
+// The server's canonical spelling ("1000m" -> "1", "2048Mi" -> "2Gi"); 0 or -ERR_PARSE.
+int quantity_canonical(const char *text, char out[QUANTITY_TEXT_MAX], struct err *e);
+
+#endif
