@@ -1,0 +1,71 @@
+// The set of informers (reflector + store): one a scope. A scope is a kind, a namespace or all, an object's name or all, and a label
+// selector or none. A reader acquires the scope it needs and gets the narrowest informer that covers it, which may be wider; when a kind has
+// more than 4 objects' informers in a namespace they are replaced by the namespace's, and more than 4 namespaces' by the cluster's (unless
+// confined to namespaces). An informer without users stops after a linger of 60 s. Loop thread, except informers_find and the reads of a store.
+#ifndef KUBE_INFORMERS_H
+#define KUBE_INFORMERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/strset.h"
+#include "kube/discovery.h"
+#include "kube/store.h"
+#include "kube/watch.h"
+
+struct informers;
+struct informer;
+struct informer_use; // one user's hold on a scope
+
+struct informer_scope {
+    const struct gvk *gvk;
+    const char *ns;       // NULL: all namespaces (or cluster-scoped)
+    const char *name;     // NULL: all
+    const char *labels;   // canonical selector text; NULL: all
+};
+
+enum informer_answer {
+    INFORMER_SYNCED,
+    INFORMER_SYNCING,      // started (or would have to be), the first list is not complete
+    INFORMER_UNKNOWN_KIND, // discovery does not know it
+    INFORMER_FORBIDDEN,    // the server refuses list or watch; retried with back-off
+    INFORMER_UNAVAILABLE,  // discovery can not tell, or the kind can not be listed and watched; see the err
+};
+
+struct informers_options {
+    struct client *client;
+    struct discovery *discovery;
+    struct store_clock *clock;
+    struct metrics *metrics;
+    const struct strset *namespaces; // --namespaces: never wider than these; NULL or empty: no limit. Outlives the set
+    uint64_t seed;
+    // Every change of every store, after it is in. Loop thread. `informer` tells which; old and new as store_event_fn.
+    void (*on_change)(void *ud, struct informer *informer, struct object *old, struct object *new, uint64_t revision);
+    // An informer became synced, forbidden, its kind appeared or vanished: whoever waits looks again.
+    void (*on_state)(void *ud, struct informer *informer);
+    void *ud;
+};
+
+struct informers *informers_new(const struct informers_options *o);
+void informers_free(struct informers *s);
+void informers_drain(struct informers *s); // closes all streams, keeps the stores
+
+// Holds a scope (starting an informer if none covers it). Never fails: an unknown kind is retried when discovery changes.
+struct informer_use *informers_acquire(struct informers *s, const struct informer_scope *scope, const struct identity *as);
+void informer_use_release(struct informer_use *u);
+struct informer *informer_use_get(struct informer_use *u); // which covers it now; NULL: none yet (unknown kind)
+enum informer_answer informer_use_state(struct informer_use *u, struct err *e /* may be NULL */);
+
+// Any thread: the synced store that covers the scope (+1 reference), or why not.
+enum informer_answer informers_find(struct informers *s, const struct informer_scope *scope, struct store **ret, struct err *e);
+
+const struct informer_scope *informer_scope(const struct informer *i);
+struct store *informer_store(struct informer *i);
+enum informer_answer informer_state(const struct informer *i, struct err *e);
+void informer_relist(struct informer *i);
+bool informers_all_synced(const struct informers *s); // of those in use
+// Largest time since a stream of a synced informer gave a sign of life, ms (for /readyz).
+uint64_t informers_quiet_ms(const struct informers *s);
+void informers_each(struct informers *s, void (*fn)(void *ud, struct informer *i), void *ud);
+
+#endif
