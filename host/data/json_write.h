@@ -41,6 +41,11 @@ void jw_member_bool(struct json_writer *w, const char *key, bool v);
 void jw_member(struct json_writer *w, const char *key, const json *v); // nothing when v is NULL
 
 // A whole node as text with a cap: 0 or -ERR_LIMIT. *ret is freed by the caller.
-int json_print(const json *v, size_t max, char **ret, size_t *ret_len, struct err *e);
+int json_print(const json *v, size_t max, char **ret, size_t *ret_len /* may be NULL */, struct err *e);
+
+// The YAML reader that an apply body meets refuses a key of more than so many characters, quotes and escapes counted.
+enum { JSON_SIMPLE_KEY_MAX = 1024 };
+// Has some object within v such a key? It is written as it is; who sends an apply refuses it first.
+bool json_has_long_key(const json *v);
 
 #endif
