@@ -19,6 +19,6 @@ foreign_pkg(luajit luajit)
 # `make deps` unpacks into TIDELOCK_DEPS; a RUNPATH finds the library there.
 set(TIDELOCK_DEPS "${CMAKE_CURRENT_SOURCE_DIR}/build/deps" CACHE PATH "where `make deps` unpacks libraries the system lacks")
 file(GLOB unpacked "${TIDELOCK_DEPS}/usr/lib/*/cmake/yyjson")
-find_package(yyjson 0.10 REQUIRED HINTS ${unpacked})
+find_package(yyjson REQUIRED HINTS ${unpacked})
 add_library(foreign_yyjson INTERFACE)
 target_link_libraries(foreign_yyjson INTERFACE yyjson::yyjson)
