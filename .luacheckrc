@@ -1,0 +1,5 @@
+std = "luajit"
+max_line_length = 120
+codes = true
+exclude_files = {"build"}
+files["**/*_spec.lua"] = {std = "luajit+busted"}
