@@ -33,5 +33,7 @@ void resource_path(const struct resource *r, const char *ns, const char *name, c
 void resource_query_add(struct buf *query, const char *key, const char *value);
 // Is it a legal path segment name ("", ".", "..", '/' and '%' are not)?
 bool resource_name_ok(const char *name);
+// The one copy of a text for the process's life; any thread. NULL when 40,000 are held (a server that makes them up).
+const char *resource_intern(const char *text);
 
 #endif

@@ -1,0 +1,3 @@
+#include "kube/identity.h"
+
+const struct identity identity_host = {.user = NULL};
