@@ -1,4 +1,4 @@
---- The tools of the functional specs themselves: a control plane whose parts work, an audit log that may be read at once.
+--- The tools of the functional specs themselves: a control plane whose parts work, an audit log to be read at once.
 local functional = require "spec.functional.support"
 local eventually = functional.eventually
 
@@ -55,8 +55,9 @@ spec:
 
     it("admits the administrator's client certificate", function()
         local code, printed = functional.process.run {
-            "curl", "-sS", "--noproxy", "*", "--cacert", plane.dir .. "/pki/ca.crt", "--cert", plane.dir .. "/pki/admin.crt",
-            "--key", plane.dir .. "/pki/admin.key", plane.server .. "/api/v1/namespaces/default",
+            "curl", "-sS", "--noproxy", "*", "--cacert", plane.dir .. "/pki/ca.crt",
+            "--cert", plane.dir .. "/pki/admin.crt", "--key", plane.dir .. "/pki/admin.key",
+            plane.server .. "/api/v1/namespaces/default",
         }
         assert.equal(0, code)
         assert.truthy(printed:find '"name": "default"')

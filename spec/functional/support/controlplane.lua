@@ -156,7 +156,7 @@ function Plane:namespace(prefix)
     return made.metadata.name
 end
 
---- Creates or replaces a ConfigMap of scripts: files is name -> text. labels nil: those of a scripts ConfigMap.
+--- Creates or replaces a ConfigMap of scripts: files is name -> text.
 function Plane:put_scripts(name, files, namespace)
     namespace = namespace or "tidelock-system"
     local object = {
@@ -172,7 +172,8 @@ end
 --- Events about an object of tidelock-system (ConfigMaps of scripts), as one text.
 function Plane:events_about(name, namespace)
     local texts = {}
-    for _, event in ipairs(self:list("events", namespace or "tidelock-system", "fieldSelector=involvedObject.name%3D" .. name)) do
+    local query = "fieldSelector=involvedObject.name%3D" .. name
+    for _, event in ipairs(self:list("events", namespace or "tidelock-system", query)) do
         texts[#texts + 1] = ("%s %s: %s"):format(event.type, event.reason, event.message)
     end
     return table.concat(texts, "\n")

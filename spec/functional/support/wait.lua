@@ -11,14 +11,14 @@ end
 --- Calls `check` until it returns something true, and returns that and the seconds it took. `check` may raise (a failed
 --- assertion, a nil field) or return nil and a reason: both mean "not yet", and the last of them is told at the end.
 function wait.eventually(seconds, what, check)
-    local started, pause, reason = process.now(), 0.01, nil
+    local started, pause = process.now(), 0.01
     local limit = wait.limit(seconds)
     while true do
         local ok, result, why = pcall(check)
         if ok and result then
             return result, process.now() - started
         end
-        reason = ok and why or result
+        local reason = ok and why or result
         if process.now() - started > limit then
             if type(reason) == "table" then
                 reason = reason.message or require("cjson").encode(reason)
