@@ -107,8 +107,8 @@ void queue_free(struct queue *q)
     dispatch_forget_locked(q->dispatcher, q);
     dispatch_unlock(q->dispatcher);
     struct item *i, *tmp;
-    HASH_ITER(hh, q->items, i, tmp)
-    free_item(q, i);
+    HASH_ITER (hh, q->items, i, tmp)
+        free_item(q, i);
     heap_fini(&q->timers);
     loop_timer_free(q->timer);
     series_set(q->m.depth, 0);
