@@ -39,6 +39,8 @@ enum log_level log_level_of_v(int v); // klog's -v: 0..3 info, 4..5 debug, >= 6 
 uint64_t log_dropped(void);
 // msg is a fixed sentence; what varies goes into fields. `fields` ends with a LOG_END one.
 void log_write(enum log_level level, const char *msg, const struct log_field *fields);
+struct clock;
+void log_set_clock(const struct clock *c); // whose wall time the lines bear; NULL: the real one
 // For tests and the in-process harness: lines go to fn (called on the logging thread of the caller) instead. NULL undoes.
 void log_set_sink(void (*fn)(void *ud, enum log_level level, const char *line), void *ud);
 

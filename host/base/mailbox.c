@@ -59,16 +59,6 @@ struct message *mailbox_take(struct mailbox *b)
     return m;
 }
 
-struct message *mailbox_take(struct mailbox *b)
-{
-    pthread_mutex_lock(&b->lock);
-    struct message *m = b->head;
-    b->head = NULL;
-    b->tail = &b->head;
-    pthread_mutex_unlock(&b->lock);
-    return m;
-}
-
 int mailbox_drain(struct mailbox *b)
 {
     struct message *m = mailbox_take(b);

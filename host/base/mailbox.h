@@ -13,7 +13,7 @@ struct mailbox;
 struct mailbox *mailbox_new(void (*wake)(void *ud), void *ud);
 void mailbox_free(struct mailbox *b); // runs nothing: must be empty
 void mailbox_post(struct mailbox *b, struct message *m); // any thread
-// Takes all that is there, oldest first, linked by `next`: for a reader that runs them in portions of its own. May be NULL.
+// Takes all that is there, oldest first, linked by `next`, for a reader that runs them in portions. May be NULL.
 struct message *mailbox_take(struct mailbox *b);
 int mailbox_drain(struct mailbox *b); // the reader; runs all that was there at the call, returns how many
 

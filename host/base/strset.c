@@ -117,22 +117,33 @@ size_t str_utf8_cut(const char *s, size_t n, size_t max)
     return start - 1 + announced((unsigned char)s[start - 1]) > cut ? start - 1 : cut;
 }
 
+size_t str_utf8_char(const char *s, size_t n, uint32_t *ret_code)
+{
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *p = (const unsigned char *)s;
+    size_t len = announced(p[0]);
+    if (len == 0 || len > n)
+        return 0;
+    uint32_t code = len == 1 ? p[0] : p[0] & (0x7fU >> len);
+    for (size_t i = 1; i < len; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (p[i] & 0x3f);
+    }
+    if (code < smallest[len] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
+        return 0; // overlong, beyond Unicode, or half of a surrogate pair
+    *ret_code = code;
+    return len;
+}
+
 bool str_is_utf8(const char *s, size_t n)
 {
-    const unsigned char *p = (const unsigned char *)s;
-    for (size_t i = 0; i < n;) {
-        size_t len = announced(p[i]);
-        if (len == 0 || len > n - i)
+    uint32_t code;
+    size_t len;
+    for (size_t i = 0; i < n; i += len) {
+        len = str_utf8_char(s + i, n - i, &code);
+        if (len == 0)
             return false;
-        for (size_t k = 1; k < len; k++) {
-            if ((p[i + k] & 0xc0) != 0x80)
-                return false;
-        }
-        bool overlong = (p[i] == 0xe0 && p[i + 1] < 0xa0) || (p[i] == 0xf0 && p[i + 1] < 0x90);
-        bool beyond = (p[i] == 0xed && p[i + 1] >= 0xa0) || (p[i] == 0xf4 && p[i + 1] >= 0x90);
-        if (overlong || beyond)
-            return false;
-        i += len;
     }
     return true;
 }

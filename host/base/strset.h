@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 // A growing array of owned strings, kept in the order added.
 struct strset {
@@ -26,5 +27,7 @@ bool str_eq(const char *a, const char *b); // NULL equals NULL only
 // Longest prefix of s (n bytes) of at most max bytes that ends at a UTF-8 border.
 size_t str_utf8_cut(const char *s, size_t n, size_t max);
 bool str_is_utf8(const char *s, size_t n);
+// Length in bytes of the character that s (n > 0 bytes) begins with, and its code point; 0 when it is not UTF-8.
+size_t str_utf8_char(const char *s, size_t n, uint32_t *ret_code);
 
 #endif

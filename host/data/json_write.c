@@ -1,8 +1,11 @@
 #include "data/json_write.h"
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "base/strset.h"
 
 void jw_init(struct json_writer *w, struct buf *out)
 {
@@ -60,25 +63,6 @@ void jw_array_end(struct json_writer *w)
     close_container(w, ']');
 }
 
-// Length and code point of the UTF-8 character at p; 0 when the bytes are none.
-static size_t decode_utf8(const unsigned char *p, size_t n, uint32_t *ret_code)
-{
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t len = p[0] < 0x80 ? 1 : p[0] < 0xc0 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf8 ? 4 : 0;
-    if (len == 0 || len > n)
-        return 0;
-    uint32_t code = len == 1 ? p[0] : p[0] & (0x7fU >> len);
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        code = code << 6 | (p[i] & 0x3f);
-    }
-    if (code < smallest[len] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff))
-        return 0;
-    *ret_code = code;
-    return len;
-}
-
 static void put_escaped(struct json_writer *w, uint32_t code)
 {
     static const char names[][2] = {{'\b', 'b'}, {'\f', 'f'}, {'\n', 'n'}, {'\r', 'r'},
@@ -106,19 +90,19 @@ static bool is_escaped(uint32_t code)
 
 static void put_quoted(struct json_writer *w, const char *s, size_t n)
 {
-    const unsigned char *p = (const unsigned char *)s;
-    const unsigned char *end = p + n;
+    const char *p = s;
+    const char *end = s + n;
     put_char(w, '"');
     while (p < end) {
-        const unsigned char *run = p;
-        while (p < end && is_plain(*p))
+        const char *run = p;
+        while (p < end && is_plain((unsigned char)*p))
             p++;
         if (p > run)
             put(w, run, (size_t)(p - run));
         if (p == end)
             break;
         uint32_t code;
-        size_t len = decode_utf8(p, (size_t)(end - p), &code);
+        size_t len = str_utf8_char(p, (size_t)(end - p), &code);
         if (len == 0)
             put(w, "\xef\xbf\xbd", 3);
         else if (is_escaped(code))
