@@ -11,6 +11,11 @@ void heap_fini(struct heap *h)
     *h = (struct heap){0};
 }
 
+static bool is_before(const struct heap_node *a, const struct heap_node *b)
+{
+    return a->due != b->due ? a->due < b->due : a->order < b->order;
+}
+
 static void put(struct heap *h, size_t i, struct heap_node *n)
 {
     h->nodes[i] = n;
@@ -20,7 +25,7 @@ static void put(struct heap *h, size_t i, struct heap_node *n)
 static void rise(struct heap *h, size_t i)
 {
     struct heap_node *n = h->nodes[i];
-    for (; i > 0 && n->due < h->nodes[(i - 1) / 2]->due; i = (i - 1) / 2)
+    for (; i > 0 && is_before(n, h->nodes[(i - 1) / 2]); i = (i - 1) / 2)
         put(h, i, h->nodes[(i - 1) / 2]);
     put(h, i, n);
 }
@@ -29,9 +34,9 @@ static void sink(struct heap *h, size_t i)
 {
     struct heap_node *n = h->nodes[i];
     for (size_t child; (child = 2 * i + 1) < h->count; i = child) {
-        if (child + 1 < h->count && h->nodes[child + 1]->due < h->nodes[child]->due)
+        if (child + 1 < h->count && is_before(h->nodes[child + 1], h->nodes[child]))
             child++;
-        if (n->due <= h->nodes[child]->due)
+        if (!is_before(h->nodes[child], n))
             break;
         put(h, i, h->nodes[child]);
     }
@@ -45,6 +50,7 @@ void heap_add(struct heap *h, struct heap_node *n)
         h->cap = h->cap == 0 ? 16 : h->cap * 2;
         h->nodes = xreallocarray(h->nodes, h->cap, sizeof h->nodes[0]);
     }
+    n->order = ++h->added;
     put(h, h->count++, n);
     rise(h, h->count - 1);
 }

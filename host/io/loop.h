@@ -1,5 +1,6 @@
 // The event loop. Real: libevent. Virtual: no file descriptors, timers on a virtual clock, which jumps to the next due
 // timer when nothing else is left to do; everything runs in one thread in a fixed order.
+// A turn of the real loop runs messages (a bounded number), then due timers, then file descriptors. It ignores SIGPIPE.
 // All functions are for the loop thread, except loop_post and loop_stop.
 #ifndef IO_LOOP_H
 #define IO_LOOP_H
@@ -15,6 +16,7 @@ struct loop_timer;
 struct loop_fd;
 
 struct loop *loop_new(struct clock *clock); // a virtual clock makes a virtual loop
+// Runs the messages that were posted and drops the deferred calls. All timers and fds must be freed before.
 void loop_free(struct loop *l);
 struct clock *loop_clock(struct loop *l);
 uint64_t loop_now_ms(struct loop *l); // monotonic
@@ -23,7 +25,8 @@ bool loop_is_current(const struct loop *l); // is the calling thread the one tha
 void loop_run(struct loop *l);  // until loop_stop
 void loop_stop(struct loop *l); // any thread
 // Virtual: runs messages and due timers, moving the clock, until nothing is due before `until_ms` (monotonic); then the clock
-// stands at until_ms. Returns the number of things run. Real: not allowed.
+// stands at until_ms (a timer due exactly then has run). Returns the number of things run. loop_stop ends it early.
+// Real: not allowed.
 uint64_t loop_run_until(struct loop *l, uint64_t until_ms);
 // Virtual: one message, or else one timer (the clock jumps to it, but not past until_ms). False: nothing is due by then.
 bool loop_step(struct loop *l, uint64_t until_ms);

@@ -74,6 +74,8 @@ struct transfer {
     struct transport *transport;
 };
 
+// 0, -ERR_TLS (which PEM is wrong) or -ERR_INVALID (the server's URL, or a CA with `insecure`). libcurl repeats a request by itself
+// when a kept connection turned out dead or the server refused the stream, but never a POST. Real loops only.
 // libcurl, HTTP/2 where offered, TLS 1.2 or later (io/transport_curl.c).
 struct transport_curl_options {
     const char *server;       // https://host:port/prefix
@@ -88,7 +90,7 @@ struct transport_curl_options {
     void *ud;
 };
 int transport_curl_new(struct loop *l, const struct transport_curl_options *o, struct transport **ret, struct err *e);
-// A new CA or client certificate for new connections (files that rotate).
+// A new CA or client certificate for new connections (files that rotate); NULL: as it was. What is under way goes on.
 int transport_curl_set_tls(struct transport *t, const char *ca_pem, const char *cert_pem, const char *key_pem, struct err *e);
 
 #endif

@@ -10,7 +10,7 @@ local includes = {}
 local foreign = {
     { "^lua%.h$", "script/" }, { "^lauxlib%.h$", "script/" },
     { "^lualib%.h$", "script/" }, { "^luajit%.h$", "script/" },
-    { "^curl/", "io/transport_curl.c" },
+    { "^curl/", "io/transport_curl.c", "io/curl_" },
     { "^yaml%.h$", "data/yaml.c" },
     { "^yyjson%.h$", "data/json.h", "data/json.c" },
     { "^event2/", "io/" },

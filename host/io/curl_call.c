@@ -1,0 +1,408 @@
+#include "io/curl_impl.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "io/http_text.h"
+
+struct material *curl_call_material_new(const char *ca, const char *cert, const char *key)
+{
+    struct material *m = xcalloc(1, sizeof(*m));
+    m->refs = 1;
+    m->ca = xstrdup(ca);
+    m->cert = xstrdup(cert);
+    m->key = xstrdup(key);
+    return m;
+}
+
+void curl_call_material_unref(struct material *m)
+{
+    if (m == NULL || --m->refs > 0)
+        return;
+    free(m->ca);
+    free(m->cert);
+    if (m->key != NULL)
+        explicit_bzero(m->key, strlen(m->key));
+    free(m->key);
+    free(m);
+}
+
+static void set_blob(CURL *easy, CURLoption option, char *pem)
+{
+    if (pem == NULL)
+        return;
+    struct curl_blob blob = {pem, strlen(pem), CURL_BLOB_NOCOPY};
+    curl_easy_setopt(easy, option, &blob);
+}
+
+static void call_set_material(struct call *x, struct material *m)
+{
+    if (x->material == m)
+        return;
+    if (m->ca != NULL) {
+        // A CA that is given is the only one; libcurl would still read the system's directory.
+        curl_easy_setopt(x->easy, CURLOPT_CAINFO, NULL);
+        curl_easy_setopt(x->easy, CURLOPT_CAPATH, NULL);
+    }
+    set_blob(x->easy, CURLOPT_CAINFO_BLOB, m->ca);
+    set_blob(x->easy, CURLOPT_SSLCERT_BLOB, m->cert);
+    set_blob(x->easy, CURLOPT_SSLKEY_BLOB, m->key);
+    m->refs++;
+    curl_call_material_unref(x->material);
+    x->material = m;
+}
+
+// libcurl's callbacks; the pool is busy in them.
+
+static size_t on_write(char *data, size_t size, size_t n, void *ud)
+{
+    struct call *x = ud;
+    n *= size;
+    if (x->canceled)
+        return CURL_WRITEFUNC_ERROR;
+    x->last_byte_ms = x->pool->last_byte_ms = loop_now_ms(curl_impl_transport(x)->loop);
+    if (x->stream && x->status == 200) {
+        if (x->cb.on_data != NULL && x->cb.on_data(x->cb.ud, data, n) != 0)
+            x->stop = -ERR_CANCELED;
+        return x->stop != 0 || x->canceled ? CURL_WRITEFUNC_ERROR : n;
+    }
+    if (buf_add(&x->answer, data, n) == 0)
+        return n;
+    x->stop = -ERR_LIMIT;
+    return CURL_WRITEFUNC_ERROR;
+}
+
+static void on_header_end(struct call *x, long status)
+{
+    struct pool *p = x->pool;
+    long version = 0;
+    curl_socket_t fd = CURL_SOCKET_BAD;
+    char *type = NULL;
+    x->started = true;
+    x->status = (int)status;
+    curl_easy_getinfo(x->easy, CURLINFO_HTTP_VERSION, &version);
+    curl_easy_getinfo(x->easy, CURLINFO_CONTENT_TYPE, &type);
+    curl_easy_getinfo(x->easy, CURLINFO_ACTIVESOCKET, &fd);
+    p->http2 = version == CURL_HTTP_VERSION_2_0;
+    if (p->http2 && fd != CURL_SOCKET_BAD)
+        p->socket = fd;
+    if (x->cb.on_start != NULL)
+        x->cb.on_start(x->cb.ud, x->status, type != NULL ? type : "");
+}
+
+// Streams only: an answer's header may be all there is for a long time.
+static size_t on_header(char *data, size_t size, size_t n, void *ud)
+{
+    struct call *x = ud;
+    long status = 0;
+    n *= size;
+    if (x->canceled)
+        return CURL_WRITEFUNC_ERROR;
+    x->last_byte_ms = x->pool->last_byte_ms = loop_now_ms(curl_impl_transport(x)->loop);
+    if (x->started || n > 2 || (data[0] != '\r' && data[0] != '\n'))
+        return n;
+    curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (status >= 200)
+        on_header_end(x, status);
+    return x->canceled ? CURL_WRITEFUNC_ERROR : n;
+}
+
+// Runs each time the request is about to go out; libcurl repeats it by itself when a kept connection turns
+// out dead or the stream was refused. A POST may have been done by then.
+static int on_request(void *ud, char *to_ip, char *from_ip, int to_port, int from_port)
+{
+    struct call *x = ud;
+    (void)to_ip, (void)from_ip, (void)to_port, (void)from_port;
+    if (x->canceled)
+        return CURL_PREREQFUNC_ABORT;
+    if (x->attempts >= (x->method == METHOD_POST ? 1 : MAX_ATTEMPTS)) {
+        x->stop = -ERR_NETWORK;
+        return CURL_PREREQFUNC_ABORT;
+    }
+    x->attempts++;
+    return CURL_PREREQFUNC_OK;
+}
+
+static void set_int(int fd, int level, int name, int value)
+{
+    setsockopt(fd, level, name, &value, sizeof(value)); // a socket without it still works
+}
+
+static int on_sockopt(void *ud, curl_socket_t fd, curlsocktype purpose)
+{
+    (void)ud, (void)purpose;
+    set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+    set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+    set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
+    set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKED_MS);
+    return CURL_SOCKOPT_OK;
+}
+
+static int on_close_socket(void *ud, curl_socket_t fd)
+{
+    struct pool *p = ud;
+    if (p->socket == fd)
+        p->socket = -1;
+    return close(fd);
+}
+
+// What is the same for all requests of a transport.
+static void call_configure(struct call *x, struct curl_transport *t)
+{
+    CURL *h = x->easy;
+    curl_easy_setopt(h, CURLOPT_PRIVATE, x);
+    curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(h, CURLOPT_ERRORBUFFER, x->detail);
+    curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(h, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+    curl_easy_setopt(h, CURLOPT_PIPEWAIT, t->https ? 1L : 0L);
+    curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    curl_easy_setopt(h, CURLOPT_PROXY_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
+    curl_easy_setopt(h, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    curl_easy_setopt(h, CURLOPT_USERAGENT, t->options.user_agent);
+    curl_easy_setopt(h, CURLOPT_CONNECT_TO, t->connect_to);
+    if (t->options.insecure) {
+        curl_easy_setopt(h, CURLOPT_SSL_VERIFYPEER, 0L);
+        curl_easy_setopt(h, CURLOPT_SSL_VERIFYHOST, 0L);
+    }
+    if (t->proxy != NULL) {
+        curl_easy_setopt(h, CURLOPT_PROXY, t->proxy);
+        curl_easy_setopt(h, CURLOPT_NOPROXY, "");
+    }
+    curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_write);
+    curl_easy_setopt(h, CURLOPT_WRITEDATA, x);
+    if (x->stream) {
+        curl_easy_setopt(h, CURLOPT_HEADERFUNCTION, on_header);
+        curl_easy_setopt(h, CURLOPT_HEADERDATA, x);
+        curl_easy_setopt(h, CURLOPT_ACCEPT_ENCODING, "identity"); // and undo what comes nevertheless
+    }
+    curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, on_request);
+    curl_easy_setopt(h, CURLOPT_PREREQDATA, x);
+    curl_easy_setopt(h, CURLOPT_SOCKOPTFUNCTION, on_sockopt);
+    curl_easy_setopt(h, CURLOPT_CLOSESOCKETFUNCTION, on_close_socket);
+}
+
+static struct call *call_new(struct curl_transport *t, bool stream)
+{
+    struct call *x = xcalloc(1, sizeof(*x));
+    x->transfer.transport = &t->transport;
+    x->stream = stream;
+    x->easy = curl_easy_init();
+    ASSERT(x->easy != NULL);
+    buf_init(&x->body, MAX_BODY);
+    buf_init(&x->answer, MAX_RESPONSE);
+    buf_init(&x->header_text, HEADERS_BYTES);
+    call_configure(x, t);
+    return x;
+}
+
+void curl_call_free(struct call *x)
+{
+    curl_easy_cleanup(x->easy);
+    loop_timer_free(x->idle_timer);
+    buf_fini(&x->body);
+    buf_fini(&x->answer);
+    buf_fini(&x->header_text);
+    curl_call_material_unref(x->material);
+    free(x->early);
+    free(x);
+}
+
+struct call *curl_call_take(struct curl_transport *t, bool stream)
+{
+    struct call *x = LIST_FIRST(&t->unused[stream]);
+    if (x == NULL) {
+        x = call_new(t, stream);
+    } else {
+        LIST_REMOVE(x, entry);
+        t->unused_count[stream]--;
+    }
+    call_set_material(x, t->material);
+    return x;
+}
+
+static void buf_recycle(struct buf *b)
+{
+    if (b->cap > KEEP_BUFFER) {
+        size_t max = b->max;
+        buf_fini(b);
+        buf_init(b, max);
+    }
+    buf_reset(b);
+}
+
+// For a call that is in no pool and no list.
+void curl_call_give_back(struct call *x)
+{
+    struct curl_transport *t = curl_impl_transport(x);
+    if (t->unused_count[x->stream] >= KEEP_CALLS) {
+        curl_call_free(x);
+        return;
+    }
+    if (x->probe)
+        curl_easy_setopt(x->easy, CURLOPT_OPENSOCKETFUNCTION, NULL);
+    if (x->idle_timer != NULL)
+        loop_timer_stop(x->idle_timer);
+    buf_recycle(&x->body);
+    buf_recycle(&x->answer);
+    buf_recycle(&x->header_text);
+    free(x->early);
+    x->early = NULL;
+    x->pool = NULL;
+    x->probe = x->started = x->canceled = false;
+    x->status = x->attempts = x->stop = x->header_count = 0;
+    x->detail[0] = '\0';
+    LIST_INSERT_HEAD(&t->unused[x->stream], x, entry);
+    t->unused_count[x->stream]++;
+}
+
+static void call_fail(struct call *x, enum err_code code, const char *text)
+{
+    if (x->early == NULL) {
+        x->early = xcalloc(1, sizeof(*x->early));
+        err_set(x->early, code, "%s", text);
+    }
+}
+
+static void add_header(struct call *x, const char *name, const char *value)
+{
+    if (value == NULL || *value == '\0')
+        return;
+    if (!http_text_is_header_safe(value)) {
+        call_fail(x, ERR_INVALID, "a header value of the request has a control character in it");
+        return;
+    }
+    ASSERT(x->header_count < HEADERS_MAX);
+    x->header_at[x->header_count++] = x->header_text.len;
+    buf_addf(&x->header_text, "%s: %s", name, value);
+    buf_add_char(&x->header_text, '\0');
+    if (x->header_text.failed)
+        call_fail(x, ERR_LIMIT, "the headers of the request are longer than 64 KiB");
+}
+
+static void link_headers(struct call *x)
+{
+    for (int i = 0; i < x->header_count; i++) {
+        x->headers[i].data = x->header_text.data + x->header_at[i];
+        x->headers[i].next = i + 1 < x->header_count ? &x->headers[i + 1] : NULL;
+    }
+    curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->header_count != 0 ? x->headers : NULL);
+}
+
+static void set_headers(struct call *x, const struct transport_request *r)
+{
+    struct curl_transport *t = curl_impl_transport(x);
+    const char *token = t->options.token != NULL ? t->options.token(t->options.ud) : NULL;
+    add_header(x, "Accept", r->accept != NULL ? r->accept : "application/json");
+    add_header(x, "Content-Type", r->content_type);
+    add_header(x, "Impersonate-User", r->as_user);
+    add_header(x, "Host", t->host_header);
+    if (token != NULL && *token != '\0') {
+        buf_reset(&t->scratch);
+        buf_addf(&t->scratch, "Bearer %s", token);
+        if (t->scratch.failed)
+            call_fail(x, ERR_LIMIT, "the bearer token is longer than 64 KiB");
+        else
+            add_header(x, "Authorization", t->scratch.data);
+    }
+    if (r->body_len > 0 && !x->header_text.failed) {
+        x->header_at[x->header_count++] = x->header_text.len;
+        buf_add(&x->header_text,
+                "Expect:", sizeof("Expect:")); // an empty one stops libcurl from asking for 100-continue
+    }
+    link_headers(x);
+}
+
+static void set_method(struct call *x, const struct transport_request *r)
+{
+    CURL *h = x->easy;
+    x->method = r->method;
+    if (r->method == METHOD_GET || (r->method == METHOD_DELETE && r->body_len == 0)) {
+        curl_easy_setopt(h, CURLOPT_POSTFIELDS, NULL); // also makes it a POST: before HTTPGET
+        curl_easy_setopt(h, CURLOPT_HTTPGET, 1L);
+        curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, r->method == METHOD_GET ? NULL : "DELETE");
+        return;
+    }
+    if (r->body_len > 0 && buf_add(&x->body, r->body, r->body_len) != 0)
+        call_fail(x, ERR_LIMIT, "the body of the request is larger than 64 MiB");
+    curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)x->body.len);
+    curl_easy_setopt(h, CURLOPT_POSTFIELDS, x->body.data != NULL ? x->body.data : "");
+    curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, transport_method_name(r->method));
+}
+
+static void set_url(struct call *x, const char *path)
+{
+    struct curl_transport *t = curl_impl_transport(x);
+    if (path[0] != '/' || !http_text_is_header_safe(path) || strchr(path, ' ') != NULL)
+        call_fail(x, ERR_INVALID,
+                  "the path of a request starts with / and has no blanks or control characters");
+    buf_reset(&t->scratch);
+    buf_add_str(&t->scratch, t->base);
+    buf_add_str(&t->scratch, path);
+    if (t->scratch.failed)
+        call_fail(x, ERR_LIMIT, "the URL of the request is longer than 64 KiB");
+    else
+        curl_easy_setopt(x->easy, CURLOPT_URL, t->scratch.data);
+}
+
+// Fills a call from a request; what is wrong with that is kept in `early`.
+void curl_call_prepare(struct call *x, const struct transport_request *r,
+                       const struct transport_callbacks *cb)
+{
+    x->cb = *cb;
+    x->timeout_ms = r->timeout_ms != 0 || r->stream ? r->timeout_ms : REQUEST_TIMEOUT_MS;
+    x->idle_ms = r->idle_ms;
+    x->sent_ms = x->last_byte_ms = loop_now_ms(curl_impl_transport(x)->loop);
+    x->answer.max = r->stream ? MAX_STREAM_ERROR : r->max_response != 0 ? r->max_response : MAX_RESPONSE;
+    curl_easy_setopt(x->easy, CURLOPT_TIMEOUT_MS, (long)x->timeout_ms);
+    set_method(x, r);
+    set_url(x, r->path);
+    set_headers(x, r);
+    if (!x->stream)
+        curl_easy_setopt(x->easy, CURLOPT_ACCEPT_ENCODING, r->method == METHOD_GET ? "gzip" : NULL);
+}
+
+static const char *header_of(struct call *x, const char *name)
+{
+    struct curl_header *h;
+    if (curl_easy_header(x->easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
+        return NULL;
+    if (h->amount > 1 && curl_easy_header(x->easy, name, h->amount - 1, CURLH_HEADER, -1, &h) != CURLHE_OK)
+        return NULL;
+    return h->value;
+}
+
+void curl_call_report(struct call *x, struct transport_response *r)
+{
+    struct curl_transport *t = curl_impl_transport(x);
+    r->sent_maybe = r->err.code != 0 && x->attempts > 0;
+    r->body = "";
+    r->content_type = "";
+    r->retry_after_ms = -1;
+    char *warning = NULL;
+    if (r->err.code == 0) {
+        char *type = NULL;
+        curl_easy_getinfo(x->easy, CURLINFO_CONTENT_TYPE, &type);
+        r->content_type = type != NULL ? type : "";
+        r->retry_after_ms =
+            http_text_retry_after_ms(header_of(x, "Retry-After"), clock_wall_us(loop_clock(t->loop)));
+        r->warning = warning = http_text_take_warning(header_of(x, "Warning"));
+        if (x->answer.data != NULL) {
+            r->body = x->answer.data;
+            r->body_len = x->answer.len;
+        }
+    }
+    if (x->cb.on_done != NULL)
+        x->cb.on_done(x->cb.ud, r);
+    free(warning);
+    curl_call_give_back(x);
+}
