@@ -20,8 +20,9 @@ LIST_HEAD(waits, wait);
 struct entry {
     char *id;
     unsigned in_flight;
-    char *written;     // resourceVersion of our last answered write, "" to vanish, or NULL
-    char *seen;        // resourceVersion of the last change that came while a write was in flight, "" for a deletion, or NULL
+    char *written; // resourceVersion of our last answered write, "" to vanish, or NULL
+    char *seen;    // resourceVersion of the last change that came while a write was in flight, "" for a
+                   // deletion, or NULL
     struct waits waits;
     UT_hash_handle hh;
 };
@@ -88,7 +89,8 @@ void own_writes_free(struct own_writes *w)
     free(w);
 }
 
-void own_writes_begin(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name, struct own_waiter *waiter)
+void own_writes_begin(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name,
+                      struct own_waiter *waiter)
 {
     struct entry *e = find(w, gvk, ns, name);
     if (e == NULL) {
@@ -118,7 +120,8 @@ static bool shows(const char *seen, const char *written)
     return str_eq(seen, written);
 }
 
-bool own_writes_end(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name, const char *rv)
+bool own_writes_end(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name,
+                    const char *rv)
 {
     struct entry *e = find(w, gvk, ns, name);
     if (e == NULL || e->in_flight == 0)

@@ -1,0 +1,175 @@
+#include "run/desired.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/strset.h"
+#include "data/json_write.h"
+#include "run/marks.h"
+
+// metadata that the server or the host owns: an object that was read and returned carries them
+static const char *const server_owned[] = {
+    "name",     "namespace",         "uid",           "resourceVersion",   "generation",
+    "selfLink", "creationTimestamp", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds",
+};
+
+static bool is_server_owned(const char *key)
+{
+    for (size_t i = 0; i < sizeof server_owned / sizeof server_owned[0]; i++)
+        if (str_eq(key, server_owned[i]))
+            return true;
+    return false;
+}
+
+static void write_labels(struct json_writer *w, const struct desired *d, const json *labels)
+{
+    jw_key(w, "labels");
+    jw_object(w);
+    for (struct json_iter i = json_iter(labels); json_next(&i);) {
+        if (str_eq(i.key, MARKS_LABEL_SCRIPT) || str_eq(i.key, MARKS_LABEL_OWNER))
+            continue;
+        jw_keyn(w, i.key, i.key_len);
+        jw_value(w, i.value);
+    }
+    jw_member_str(w, MARKS_LABEL_OWNER, object_uid(d->owner));
+    jw_member_str(w, MARKS_LABEL_SCRIPT, d->script_hash);
+    jw_object_end(w);
+}
+
+static void write_owners(struct json_writer *w, const struct desired *d, const json *owners)
+{
+    jw_key(w, "ownerReferences");
+    jw_array(w);
+    for (struct json_iter i = json_iter(owners); json_next(&i);)
+        if (!str_eq(json_get_str(i.value, "uid"), object_uid(d->owner)))
+            jw_value(w, i.value);
+    jw_object(w);
+    jw_member_str(w, "apiVersion", object_gvk(d->owner)->api_version);
+    jw_member_str(w, "kind", object_gvk(d->owner)->kind);
+    jw_member_str(w, "name", object_name(d->owner));
+    jw_member_str(w, "uid", object_uid(d->owner));
+    jw_member_bool(w, "controller", true);
+    jw_object_end(w);
+    jw_array_end(w);
+}
+
+static void write_metadata(struct json_writer *w, const struct desired *d, const json *metadata)
+{
+    jw_key(w, "metadata");
+    jw_object(w);
+    jw_member_str(w, "name", d->name);
+    if (d->ns[0] != '\0')
+        jw_member_str(w, "namespace", d->ns);
+    jw_member_str(w, "uid", d->uid);
+    for (struct json_iter i = json_iter(metadata); json_next(&i);) {
+        bool ours = d->owner != NULL && (str_eq(i.key, "labels") || str_eq(i.key, "ownerReferences"));
+        if (ours || is_server_owned(i.key))
+            continue;
+        jw_keyn(w, i.key, i.key_len);
+        jw_value(w, i.value);
+    }
+    if (d->owner != NULL) {
+        write_labels(w, d, json_get(metadata, "labels"));
+        write_owners(w, d, json_get(metadata, "ownerReferences"));
+    }
+    jw_object_end(w);
+}
+
+int desired_write(const struct desired *d, struct buf *out, struct err *e)
+{
+    struct json_writer w;
+    if (json_has_long_key(d->object))
+        return err_set(
+            e, ERR_INVALID,
+            "a map key is longer than 1024 bytes, which the API server's YAML reader refuses: shorten it");
+    jw_init(&w, out);
+    jw_object(&w);
+    jw_member_str(&w, "apiVersion", d->resource->gvk->api_version);
+    jw_member_str(&w, "kind", d->resource->gvk->kind);
+    write_metadata(&w, d, json_get(d->object, "metadata"));
+    for (struct json_iter i = json_iter(d->object); json_next(&i);) {
+        if (str_eq(i.key, "apiVersion") || str_eq(i.key, "kind") || str_eq(i.key, "metadata") ||
+            str_eq(i.key, "status"))
+            continue;
+        jw_keyn(&w, i.key, i.key_len);
+        jw_value(&w, i.value);
+    }
+    jw_object_end(&w);
+    return w.failed || out->failed ? err_set(e, ERR_LIMIT, "the object is larger than 4 MiB") : 0;
+}
+
+static const json *find_condition(const json *conditions, const char *type)
+{
+    for (struct json_iter i = json_iter(conditions); json_next(&i);)
+        if (type != NULL && str_eq(json_get_str(i.value, "type"), type))
+            return i.value;
+    return NULL;
+}
+
+static void write_condition(struct json_writer *w, const json *condition, const json *live, int64_t now_us)
+{
+    const char *since = json_get_str(live, "lastTransitionTime");
+    char now[CLOCK_TEXT_MAX];
+    if (since == NULL || !json_equal(json_get(live, "status"), json_get(condition, "status"))) {
+        clock_format_time(now, now_us);
+        since = now;
+    }
+    jw_object(w);
+    for (struct json_iter i = json_iter(condition); json_next(&i);) {
+        if (str_eq(i.key, "lastTransitionTime"))
+            continue;
+        jw_keyn(w, i.key, i.key_len);
+        jw_value(w, i.value);
+    }
+    jw_member_str(w, "lastTransitionTime", since);
+    jw_object_end(w);
+}
+
+static void write_conditions(struct json_writer *w, const json *conditions, const json *live, int64_t now_us)
+{
+    jw_array(w);
+    for (struct json_iter i = json_iter(conditions); json_next(&i);) {
+        const char *type = json_get_str(i.value, "type");
+        if (type == NULL || json_get_str(i.value, "status") == NULL)
+            jw_value(w, i.value); // not a condition as the API conventions know them
+        else
+            write_condition(w, i.value, find_condition(live, type), now_us);
+    }
+    jw_array_end(w);
+}
+
+static void write_status(struct json_writer *w, const json *status, const json *live, int64_t now_us)
+{
+    jw_object(w);
+    for (struct json_iter i = json_iter(status); json_next(&i);) {
+        jw_keyn(w, i.key, i.key_len);
+        if (str_eq(i.key, "conditions") && json_is_array(i.value))
+            write_conditions(w, i.value, json_get(live, "conditions"), now_us);
+        else
+            jw_value(w, i.value);
+    }
+    jw_object_end(w);
+}
+
+int desired_write_status(const struct object *subject, const json *live, const json *status, int64_t now_us,
+                         struct buf *out, struct err *e)
+{
+    struct json_writer w;
+    jw_init(&w, out);
+    jw_object(&w);
+    jw_member_str(&w, "apiVersion", object_gvk(subject)->api_version);
+    jw_member_str(&w, "kind", object_gvk(subject)->kind);
+    jw_key(&w, "metadata");
+    jw_object(&w);
+    jw_member_str(&w, "name", object_name(subject));
+    if (object_namespace(subject)[0] != '\0')
+        jw_member_str(&w, "namespace", object_namespace(subject));
+    jw_member_str(&w, "uid", object_uid(subject));
+    jw_object_end(&w);
+    if (status != NULL) {
+        jw_key(&w, "status");
+        write_status(&w, status, json_get(live, "status"), now_us);
+    }
+    jw_object_end(&w);
+    return w.failed || out->failed ? err_set(e, ERR_LIMIT, "status is larger than 4 MiB") : 0;
+}

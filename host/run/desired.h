@@ -1,0 +1,34 @@
+// From what a script returned to the body of a server-side apply: marks and owner put in, what the server
+// owns left out. Pure; worker.
+#ifndef RUN_DESIRED_H
+#define RUN_DESIRED_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "data/json.h"
+#include "kube/object.h"
+#include "kube/resource.h"
+
+enum { DESIRED_BODY_MAX = 4 << 20 }; // the server's own limit is 3 MiB
+
+struct desired {
+    const json *object; // as the script returned it; NULL: nothing but its identity
+    const char *name;
+    const struct resource *resource;
+    const char *ns;  // resolved; "" for cluster-scoped
+    const char *uid; // precondition, or NULL
+    // children only; NULL for patches
+    const char *script_hash;
+    const struct object *owner; // the subject; NULL: no ownerReference, no marks
+};
+
+// Appends the body. 0, -ERR_INVALID (a key longer than the server's YAML reader takes), -ERR_LIMIT.
+int desired_write(const struct desired *d, struct buf *out, struct err *e);
+
+// The body of a status apply: conditions keep lastTransitionTime while their status is what `live` (the
+// subject's document) says, and get `now_us` otherwise. `status` NULL: a body without status, which gives up
+// all our fields.
+int desired_write_status(const struct object *subject, const json *live, const json *status, int64_t now_us,
+                         struct buf *out, struct err *e);
+
+#endif

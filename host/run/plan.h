@@ -1,0 +1,84 @@
+// The plan of a pass: the writes that turn live into desired. Computed by the worker against the pass's
+// snapshot, carried out by the loop (run/apply.h). One owner at a time.
+#ifndef RUN_PLAN_H
+#define RUN_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strset.h"
+#include "data/json.h"
+#include "kube/resource.h"
+#include "run/learned.h"
+#include "run/script.h"
+#include "run/world_view.h"
+
+enum op_kind {
+    OP_CREATE,  // a child that is not there: guarded, unforced
+    OP_APPLY,   // a child of ours that differs: forced, with its UID
+    OP_DELETE,  // a child that is no longer desired
+    OP_STATUS,  // the subject's status
+    OP_PATCH,   // fields of an object that is not ours
+    OP_RELEASE, // give such fields up
+};
+const char *op_kind_name(enum op_kind k);
+
+struct op {
+    enum op_kind kind;
+    struct resource resource;
+    char *ns; // "" for cluster-scoped
+    char *name;
+    char *uid;     // of the live object; NULL for OP_CREATE
+    char *live_rv; // its resourceVersion in the snapshot; NULL for OP_CREATE
+    char manager[MARKS_MANAGER_MAX];
+    char *body; // apply configuration, JSON; NULL for OP_DELETE
+    size_t body_len;
+    const char *subresource; // "status" or NULL
+    bool force;
+    bool known_absent;   // OP_CREATE: a complete store proves it, no GET is needed
+    struct strset adopt; // OP_CREATE: managers whose objects may be taken over
+    char *learn_id;      // for run/learned.h
+    uint64_t desired_hash;
+};
+
+struct plan_event {
+    char *type, *reason, *message;
+};
+
+struct plan {
+    struct op *ops;
+    size_t count, cap;
+    struct plan_event *events;
+    size_t event_count;
+    int64_t requeue_us; // 0: none
+    bool errors;        // some entries could not be planned: `err` names them, the others are there
+    struct err err;     // the first; more are counted in its text
+    size_t error_count;
+};
+
+struct plan_input {
+    const json *result; // the document pass_run gave
+    struct world_view *world;
+    struct learned *learned;
+    int64_t now_us;
+};
+
+// Never fails as a whole: what can not be planned is in plan.err. -ERR_PARKED: a store is not synced
+// (recorded in the world's reads).
+int plan_make(const struct plan_input *in, struct plan **ret, struct err *e);
+void plan_free(struct plan *p);
+
+// ---- for the files plan_*.c
+struct op *plan_add(struct plan *p, enum op_kind kind, const struct resource *resource, const char *ns,
+                    const char *name);
+void plan_error(struct plan *p, const char *where, const struct err *e);
+int plan_patches(struct plan *p, const struct plan_input *in, struct err *e);
+void plan_status(struct plan *p, const struct plan_input *in);
+// Is `desired` what `live` already is, as far as manager owns it? Fills desired_hash. `learn_id` see struct
+// op.
+bool plan_is_noop(const struct plan_input *in, const struct object *live, const char *manager,
+                  const char *subresource, const json *desired, const char *learn_id,
+                  uint64_t *ret_desired_hash);
+
+#endif

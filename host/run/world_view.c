@@ -1,0 +1,229 @@
+#include "run/world_view.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/strset.h"
+
+static void hold(struct world_view *w, struct object *o)
+{
+    if (w->held_count == w->held_cap) {
+        w->held_cap = w->held_cap == 0 ? 8 : w->held_cap * 2;
+        w->held = xreallocarray(w->held, w->held_cap, sizeof w->held[0]);
+    }
+    w->held[w->held_count++] = o;
+}
+
+static void hold_memory(struct world_view *w, void *p)
+{
+    if (w->memory_count == w->memory_cap) {
+        w->memory_cap = w->memory_cap == 0 ? 8 : w->memory_cap * 2;
+        w->memory = xreallocarray(w->memory, w->memory_cap, sizeof w->memory[0]);
+    }
+    w->memory[w->memory_count++] = p;
+}
+
+void world_view_fini(struct world_view *w)
+{
+    for (size_t i = 0; i < w->held_count; i++)
+        object_unref(w->held[i]);
+    for (size_t i = 0; i < w->memory_count; i++)
+        free(w->memory[i]);
+    free(w->held);
+    free(w->memory);
+    reads_fini(&w->reads);
+    *w = (struct world_view){0};
+}
+
+// What of the kind is read: its scope rules applied. *ret_ns: NULL means all namespaces or a cluster-scoped
+// kind.
+static int resolve(struct world_view *w, const char *what, const char *kind, const char *ns,
+                   const struct gvk **ret_gvk, const char **ret_ns, struct err *e)
+{
+    struct resource resource;
+    const struct gvk *gvk = gvk_parse(kind, e);
+    if (gvk == NULL)
+        return -ERR_INVALID;
+    int r = script_may_read(w->script, gvk, e);
+    if (r < 0)
+        return r;
+    bool known = discovery_find(w->discovery, gvk, &resource) == DISCOVERY_FOUND;
+    const char *own = object_namespace(w->subject);
+    *ret_gvk = gvk;
+    if (known && !resource.namespaced) {
+        if (ns != NULL && !str_eq(ns, "*"))
+            return err_set(e, ERR_INVALID, "%s: %s is cluster-scoped: leave the namespace out", what,
+                           gvk->text);
+        *ret_ns = NULL;
+        return 0;
+    }
+    if (ns == NULL && own[0] == '\0' && known)
+        return err_set(e, ERR_INVALID,
+                       "%s: the subject is cluster-scoped: name a namespace of %s, or \"*\" for all", what,
+                       gvk->text);
+    *ret_ns = ns == NULL ? (own[0] == '\0' ? NULL : own) : str_eq(ns, "*") ? NULL : ns;
+    return 0;
+}
+
+// The store to read, recorded. 0 with a store (+1), 0 with NULL (the kind is unknown: nothing is there), or
+// an error.
+static int open_store(struct world_view *w, struct read *read, struct store **ret, struct err *e)
+{
+    struct informer_scope scope = {.gvk = read->gvk, .ns = read->ns, .name = read->name};
+    struct err why = {0};
+    *ret = NULL;
+    read->answer = informers_find(w->informers, &scope, ret, &why);
+    reads_add(&w->reads, read);
+    switch (read->answer) {
+    case INFORMER_SYNCED:
+    case INFORMER_UNKNOWN_KIND:
+        return 0;
+    case INFORMER_SYNCING:
+        w->parked = true;
+        return err_set(e, ERR_PARKED, "%s is not synced yet", read->gvk->text);
+    case INFORMER_FORBIDDEN:
+        return err_set(e, ERR_FORBIDDEN, "the host may not list and watch %s: %s", read->gvk->text, why.text);
+    case INFORMER_UNAVAILABLE:
+        break;
+    }
+    return err_set(e, ERR_UNAVAILABLE, "%s can not be read now: %s", read->gvk->text, why.text);
+}
+
+static bool hidden_from_scripts(const struct object *o)
+{
+    return object_label(o, MARKS_LABEL_SCRIPTS) != NULL && str_eq(object_gvk(o)->kind, "ConfigMap");
+}
+
+static int world_get(void *ud, const char *kind, const char *name, const char *ns, struct world_object *ret,
+                     struct err *e)
+{
+    struct world_view *w = ud;
+    struct read read = {.name = (char *)name};
+    struct store *store;
+    const char *in_ns;
+    if (!resource_name_ok(name))
+        return err_set(e, ERR_INVALID, "world.get: \"%s\" is not an object's name", name);
+    if (ns != NULL && str_eq(ns, "*"))
+        return err_set(e, ERR_INVALID, "world.get: \"*\" is not a namespace: use world.list");
+    int r = resolve(w, "world.get", kind, ns, &read.gvk, &in_ns, e);
+    if (r < 0)
+        return r;
+    read.ns = (char *)in_ns;
+    r = open_store(w, &read, &store, e);
+    *ret = (struct world_object){0};
+    if (r < 0 || store == NULL)
+        return r;
+    struct object *o = store_get(store, w->revision, in_ns == NULL ? "" : in_ns, name);
+    store_unref(store);
+    if (o == NULL)
+        return 0;
+    hold(w, o);
+    if (hidden_from_scripts(o))
+        return err_set(e, ERR_FORBIDDEN, "world.get: ConfigMap %s holds scripts: scripts may not read it",
+                       name);
+    ret->json = object_json(o, &ret->len);
+    return 0;
+}
+
+// Gives the objects of `list` (taken) that pass the filters as texts.
+static void give_list(struct world_view *w, struct object_list *list, const struct field_selector *fields,
+                      struct world_list *ret)
+{
+    struct world_object *items = xcalloc(list->count + 1, sizeof items[0]);
+    size_t n = 0;
+    hold_memory(w, items);
+    for (size_t i = 0; i < list->count; i++) {
+        struct object *o = object_ref(list->items[i]);
+        hold(w, o);
+        bool match = !hidden_from_scripts(o);
+        if (match && fields != NULL) {
+            struct json_doc *doc = object_parse(o);
+            match = field_selector_matches(fields, json_root(doc));
+            json_doc_free(doc);
+        }
+        if (match) {
+            items[n].json = object_json(o, &items[n].len);
+            n++;
+        }
+    }
+    *ret = (struct world_list){.items = items, .count = n};
+    object_list_fini(list);
+}
+
+static int list_with(struct world_view *w, const struct world_query *q, struct selector *labels,
+                     struct field_selector *fields, struct world_list *ret, struct err *e)
+{
+    struct read read = {.labels = labels == NULL ? NULL : (char *)selector_text(labels),
+                        .owner_uid = (char *)q->owner_uid};
+    struct store *store;
+    const char *in_ns;
+    int r = resolve(w, "world.list", q->kind, q->ns, &read.gvk, &in_ns, e);
+    if (r < 0)
+        return r;
+    read.ns = (char *)in_ns;
+    r = open_store(w, &read, &store, e);
+    *ret = (struct world_list){0};
+    if (r < 0 || store == NULL)
+        return r;
+    struct store_query query = {.ns = in_ns, .labels = labels, .owner_uid = q->owner_uid};
+    struct object_list found;
+    store_list(store, w->revision, &query, &found);
+    store_unref(store);
+    give_list(w, &found, fields, ret);
+    return 0;
+}
+
+static int world_list(void *ud, const struct world_query *q, struct world_list *ret, struct err *e)
+{
+    struct selector *labels = NULL;
+    struct field_selector *fields = NULL;
+    int r = q->labels == NULL ? 0 : selector_parse(q->labels, &labels, e);
+    if (r == 0 && q->fields != NULL)
+        r = field_selector_parse(q->fields, &fields, e);
+    if (r == 0)
+        r = list_with(ud, q, labels, fields, ret, e);
+    selector_free(labels);
+    field_selector_free(fields);
+    return r;
+}
+
+static int world_children(void *ud, const char *kind, struct world_list *ret, struct err *e)
+{
+    struct world_view *w = ud;
+    *ret = (struct world_list){0};
+    const struct gvk *gvk = gvk_parse(kind, e);
+    if (gvk == NULL)
+        return -ERR_INVALID;
+    const struct child_store *s = w->children == NULL ? NULL : child_stores_find(w->children, gvk);
+    if (s == NULL)
+        return 0; // the script never made one; a kind is in the inventory before its first child
+    char *text = xasprintf("%s=%s", MARKS_LABEL_OWNER, object_uid(w->subject));
+    struct selector *labels = NULL;
+    int r = selector_parse(text, &labels, e);
+    free(text);
+    if (r < 0)
+        return r;
+    struct store_query query = {.labels = labels};
+    struct object_list found;
+    store_list(s->store, w->revision, &query, &found);
+    selector_free(labels);
+    give_list(w, &found, NULL, ret);
+    return 0;
+}
+
+static void world_log(void *ud, const char *level, const char *message, const char *fields)
+{
+    const struct world_view *w = ud;
+    enum log_level l = LOG_INFO;
+    (void)log_level_parse(level, &l);
+    LOG_(l, "script says", F_STR("script", w->script->name), F_STR("namespace", object_namespace(w->subject)),
+         F_STR("name", object_name(w->subject)), F_STR("message", message), F_STR("fields", fields));
+}
+
+const struct world_ops world_view_ops = {
+    .get = world_get,
+    .list = world_list,
+    .children = world_children,
+    .log = world_log,
+};
