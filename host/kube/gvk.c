@@ -192,7 +192,7 @@ const struct gvk *gvk_parse(const char *text, struct err *e)
     const struct gvk *known = find(text);
     if (known != NULL)
         return known;
-    struct parts p;
+    struct parts p = {0};
     if (check(text, &p, e) < 0)
         return NULL;
     return intern(text, &p, e);
