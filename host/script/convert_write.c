@@ -1,0 +1,448 @@
+// Lua to JSON. The walk runs in one protected call, as forcing a lazy table may raise; what it owns (the keys
+// to sort) lives outside of it.
+#include "script/convert.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lauxlib.h>
+
+#include "base/alloc.h"
+#include "base/strset.h"
+#include "script/boxed.h"
+#include "script/convert_internal.h"
+#include "script/native_quantity.h"
+#include "script/own.h"
+#include "script/value_path.h"
+
+struct key {
+    const char *text; // a string that the table holds
+    size_t len;
+};
+
+struct encoder {
+    lua_State *L;
+    struct json_writer *w;
+    struct err *e;
+    int result;
+    const struct value_path *start;
+    struct buf keys;   // struct key: those of all open objects, the innermost last
+    const void *array; // the metatables' identities
+    const void *lazy;
+    const void *open[CONVERT_DEPTH_MAX]; // the tables around the value
+    int depth;
+};
+
+enum { KEYS_MAX = 64 << 20 };
+
+static int fail(struct encoder *enc, enum err_code code, const struct value_path *path, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+static int fail(struct encoder *enc, enum err_code code, const struct value_path *path, const char *fmt, ...)
+{
+    char where[VALUE_PATH_TEXT_MAX];
+    char what[ERR_TEXT_MAX - VALUE_PATH_TEXT_MAX - 8];
+    value_path_format(where, path);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof(what), fmt, ap);
+    va_end(ap);
+    return err_set(enc->e, code, where[0] != 0 ? "%s: %s" : "%s%s", where, what);
+}
+
+static int write_value(struct encoder *enc, const struct value_path *path);
+
+// --- what kind of table it is ---
+
+struct shape {
+    size_t names;    // string keys
+    size_t elements; // keys that are whole numbers from 1
+    size_t last;     // the greatest of them
+};
+
+static int odd_key(struct encoder *enc, const struct value_path *path)
+{
+    lua_State *L = enc->L;
+    if (lua_type(L, -2) == LUA_TNUMBER)
+        return fail(enc, ERR_INVALID, path,
+                    "has the key %.14g: a list counts from 1 without gaps, an object has text keys (write "
+                    "[\"%.14g\"])",
+                    lua_tonumber(L, -2), lua_tonumber(L, -2));
+    const char *type = convert_is_null(L, -2) ? "k8s.null" : luaL_typename(L, -2);
+    return fail(enc, ERR_INVALID, path, "has a key of type %s: only text (or 1..n in a list) can be a key",
+                type);
+}
+
+// Counts the keys of the table at the top.
+static int measure(struct encoder *enc, const struct value_path *path, struct shape *ret)
+{
+    lua_State *L = enc->L;
+    struct shape s = {0};
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+        if (lua_type(L, -2) == LUA_TSTRING) {
+            s.names++;
+        } else {
+            lua_Number n = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : 0;
+            if (!(n >= 1 && n <= 0x1p53 && n == floor(n)))
+                return odd_key(enc, path);
+            s.elements++;
+            if ((size_t)n > s.last)
+                s.last = (size_t)n;
+        }
+        lua_pop(L, 1);
+    }
+    *ret = s;
+    return 0;
+}
+
+static int mixed_keys(struct encoder *enc, const struct value_path *path)
+{
+    lua_State *L = enc->L;
+    lua_pushnil(L);
+    while (lua_next(L, -2) && lua_type(L, -2) != LUA_TSTRING)
+        lua_pop(L, 1);
+    size_t n = 0;
+    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &n) : "?";
+    if (!str_is_utf8(name, n))
+        name = "?";
+    return fail(enc, ERR_INVALID, path,
+                "is a list and also has the key \"%.60s\": make it a list (1..n) or an object (text keys)",
+                name);
+}
+
+static int gap(struct encoder *enc, const struct value_path *path, const struct shape *s)
+{
+    lua_State *L = enc->L;
+    size_t first = 1;
+    for (; first <= s->elements; first++) {
+        lua_rawgeti(L, -1, (int)first);
+        bool empty = lua_isnil(L, -1);
+        lua_pop(L, 1);
+        if (empty)
+            break;
+    }
+    struct value_path at = {.parent = path, .index = first};
+    return fail(enc, ERR_INVALID, &at,
+                "is nil, but the list goes on to [%zu]: leave no gaps (k8s.null writes a null; text keys "
+                "make an object)",
+                s->last);
+}
+
+// --- containers ---
+
+static int write_array(struct encoder *enc, const struct value_path *path, size_t count)
+{
+    jw_array(enc->w);
+    for (size_t i = 1; i <= count; i++) {
+        struct value_path at = {.parent = path, .index = i};
+        lua_rawgeti(enc->L, -1, (int)i);
+        int r = write_value(enc, &at);
+        if (r < 0)
+            return r;
+        lua_pop(enc->L, 1);
+    }
+    jw_array_end(enc->w);
+    return 0;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+    const struct key *x = a;
+    const struct key *y = b;
+    int r = memcmp(x->text, y->text, x->len < y->len ? x->len : y->len);
+    return r != 0 ? r : (x->len > y->len) - (x->len < y->len);
+}
+
+// Adds the text keys of the table at the top to enc->keys.
+static int collect_keys(struct encoder *enc)
+{
+    lua_State *L = enc->L;
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+        lua_pop(L, 1);
+        struct key k;
+        k.text = lua_tolstring(L, -1, &k.len); // a string already: nothing is converted
+        if (buf_add(&enc->keys, &k, sizeof(k)) < 0) {
+            lua_pop(L, 1);
+            return -ERR_LIMIT;
+        }
+    }
+    return 0;
+}
+
+// The set of names whose null was read, below the table at the top. Returns how many of them have no value
+// now (their keys are added).
+static int collect_nulls(struct encoder *enc)
+{
+    lua_State *L = enc->L;
+    convert_push_nulls(L); // takes the metatable
+    if (!lua_istable(L, -1)) {
+        lua_pop(L, 1);
+        return 0;
+    }
+    int r = 0;
+    lua_pushnil(L);
+    while (r == 0 && lua_next(L, -2)) {
+        lua_pop(L, 1);
+        lua_pushvalue(L, -1);
+        lua_rawget(L, -4);
+        struct key k;
+        k.text = lua_tolstring(L, -2, &k.len);
+        if (lua_isnil(L, -1))
+            r = buf_add(&enc->keys, &k, sizeof(k));
+        lua_pop(L, 1);
+    }
+    if (r < 0)
+        lua_pop(L, 1);
+    lua_pop(L, 1);
+    return r;
+}
+
+static int write_member(struct encoder *enc, const struct value_path *path, const struct key *k)
+{
+    struct value_path at = {.parent = path, .key = k->text, .key_len = k->len};
+    if (!str_is_utf8(k->text, k->len))
+        return fail(enc, ERR_INVALID, &at, "the key is not valid UTF-8");
+    jw_keyn(enc->w, k->text, k->len);
+    lua_pushlstring(enc->L, k->text, k->len);
+    lua_rawget(enc->L, -2);
+    if (lua_isnil(enc->L, -1))
+        jw_null(enc->w); // remembered
+    else {
+        int r = write_value(enc, &at);
+        if (r < 0)
+            return r;
+    }
+    lua_pop(enc->L, 1);
+    return 0;
+}
+
+static int write_object(struct encoder *enc, const struct value_path *path)
+{
+    size_t start = enc->keys.len;
+    int r = collect_keys(enc);
+    if (r == 0 && lua_getmetatable(enc->L, -1))
+        r = collect_nulls(enc);
+    if (r < 0)
+        return fail(enc, ERR_LIMIT, path, "has too many keys");
+    size_t count = (enc->keys.len - start) / sizeof(struct key);
+    if (count > 1)
+        qsort(enc->keys.data + start, count, sizeof(struct key), compare_keys);
+    jw_object(enc->w);
+    for (size_t i = 0; i < count; i++) {
+        struct key k;
+        memcpy(&k, enc->keys.data + start + i * sizeof(k), sizeof(k));
+        r = write_member(enc, path, &k);
+        if (r < 0)
+            return r;
+    }
+    jw_object_end(enc->w);
+    enc->keys.len = start;
+    return 0;
+}
+
+static bool is_marked(struct encoder *enc, const void *metatable)
+{
+    if (!lua_getmetatable(enc->L, -1))
+        return false;
+    bool same = lua_topointer(enc->L, -1) == metatable;
+    lua_pop(enc->L, 1);
+    return same;
+}
+
+// Around the table at the top: no cycle, not too deep, and still room in the output.
+static int enter(struct encoder *enc, const struct value_path *path)
+{
+    const void *self = lua_topointer(enc->L, -1);
+    for (int i = 0; i < enc->depth; i++) {
+        if (enc->open[i] == self)
+            return fail(enc, ERR_INVALID, path, "the table contains itself");
+    }
+    if (enc->depth == CONVERT_DEPTH_MAX)
+        return fail(enc, ERR_LIMIT, path, "is nested deeper than %d levels", CONVERT_DEPTH_MAX);
+    if (enc->w->failed)
+        return fail(enc, ERR_LIMIT, path, "the text is longer than %zu bytes", enc->w->out->max);
+    luaL_checkstack(enc->L, 8, "value nested too deep");
+    enc->open[enc->depth++] = self;
+    return 0;
+}
+
+static int write_table(struct encoder *enc, const struct value_path *path)
+{
+    int r = enter(enc, path);
+    if (r < 0)
+        return r;
+    if (is_marked(enc, enc->lazy))
+        convert_force(enc->L, -1);
+    struct shape s = {0};
+    r = measure(enc, path, &s);
+    if (r < 0)
+        return r;
+    if (s.elements > 0 && s.names > 0)
+        return mixed_keys(enc, path);
+    if (s.last != s.elements)
+        return gap(enc, path, &s);
+    bool array = s.elements > 0;
+    if (!array && is_marked(enc, enc->array)) {
+        if (s.names > 0)
+            return mixed_keys(enc, path);
+        array = true;
+    }
+    r = array ? write_array(enc, path, s.elements) : write_object(enc, path);
+    enc->depth--;
+    return r;
+}
+
+// --- scalars ---
+
+static int write_number(struct encoder *enc, const struct value_path *path)
+{
+    lua_Number n = lua_tonumber(enc->L, -1);
+    if (isnan(n) || isinf(n))
+        return fail(enc, ERR_INVALID, path, "is %s, which JSON has no number for",
+                    isnan(n) ? "NaN (0/0)" : "infinite");
+    if (n == floor(n) && fabs(n) < 0x1p63)
+        jw_int(enc->w, (int64_t)n);
+    else
+        jw_double(enc->w, n);
+    return 0;
+}
+
+static int write_string(struct encoder *enc, const struct value_path *path)
+{
+    size_t len;
+    const char *s = lua_tolstring(enc->L, -1, &len);
+    if (!str_is_utf8(s, len))
+        return fail(enc, ERR_INVALID, path, "the text is not valid UTF-8 (bytes go through tidelock.base64)");
+    jw_strn(enc->w, s, len);
+    return 0;
+}
+
+static int write_userdata(struct encoder *enc, const struct value_path *path)
+{
+    const char *quantity = native_quantity_text(enc->L, -1);
+    if (quantity != NULL) {
+        jw_str(enc->w, quantity);
+        return 0;
+    }
+    const struct boxed *b = boxed_get(enc->L, -1);
+    if (b == NULL)
+        return fail(enc, ERR_INVALID, path,
+                    "is a userdata: only text, numbers, booleans and tables can be JSON");
+    if (b->negative)
+        jw_int(enc->w, (int64_t)-b->magnitude);
+    else
+        jw_uint(enc->w, b->magnitude);
+    return 0;
+}
+
+// The value at the top, which stays there. After an error the stack is left as it is: convert_write resets
+// it.
+static int write_value(struct encoder *enc, const struct value_path *path)
+{
+    lua_State *L = enc->L;
+    switch (lua_type(L, -1)) {
+    case LUA_TNIL:
+        jw_null(enc->w);
+        return 0;
+    case LUA_TBOOLEAN:
+        jw_bool(enc->w, lua_toboolean(L, -1));
+        return 0;
+    case LUA_TNUMBER:
+        return write_number(enc, path);
+    case LUA_TSTRING:
+        return write_string(enc, path);
+    case LUA_TTABLE:
+        return write_table(enc, path);
+    case LUA_TUSERDATA:
+        return write_userdata(enc, path);
+    default:
+        break;
+    }
+    if (!convert_is_null(L, -1))
+        return fail(enc, ERR_INVALID, path, "is a %s: only text, numbers, booleans and tables can be JSON",
+                    luaL_typename(L, -1));
+    jw_null(enc->w);
+    return 0;
+}
+
+static void write_protected(lua_State *L, void *ud)
+{
+    struct encoder *enc = ud;
+    enc->result = write_value(enc, enc->start);
+    lua_settop(L, 1);
+}
+
+static const void *identity(lua_State *L)
+{
+    const void *p = lua_topointer(L, -1);
+    lua_pop(L, 1);
+    return p;
+}
+
+static void encoder_init(struct encoder *enc, lua_State *L, struct err *e)
+{
+    *enc = (struct encoder){.L = L, .e = e};
+    buf_init(&enc->keys, KEYS_MAX);
+    convert_push_array_metatable(L);
+    enc->array = identity(L);
+    convert_push_lazy_metatable(L);
+    enc->lazy = identity(L);
+}
+
+static void encoder_free(void *p)
+{
+    struct encoder *enc = p;
+    buf_fini(&enc->keys);
+    free(enc);
+}
+
+int convert_write_at(lua_State *L, int idx, struct json_writer *w, const struct value_path *path,
+                     struct err *e)
+{
+    struct encoder *enc = xmalloc(sizeof(*enc));
+    encoder_init(enc, L, e);
+    own_push(enc, encoder_free);
+    enc->w = w;
+    enc->start = path;
+    int r = convert_protected(L, idx, write_protected, enc);
+    if (r == 0) {
+        r = enc->result;
+        if (r == 0 && w->failed)
+            r = fail(enc, ERR_LIMIT, path, "the text is longer than %zu bytes", w->out->max);
+    } else {
+        r = fail(enc, ERR_LIMIT, path, "%s", lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "failed");
+    }
+    lua_pop(L, 1);
+    own_pop();
+    return r;
+}
+
+int convert_list_count(lua_State *L, const struct value_path *path, size_t *ret, struct err *e)
+{
+    struct encoder enc;
+    struct shape s;
+    encoder_init(&enc, L, e);
+    int top = lua_gettop(L);
+    int r = measure(&enc, path, &s);
+    if (r == 0 && s.names > 0 && s.elements > 0)
+        r = mixed_keys(&enc, path);
+    else if (r == 0 && s.names > 0)
+        r = fail(&enc, ERR_INVALID, path, "is an object, but must be a list: { first, second }");
+    else if (r == 0 && s.last != s.elements)
+        r = gap(&enc, path, &s);
+    lua_settop(L, top);
+    if (r == 0)
+        *ret = s.elements;
+    return r;
+}
+
+int convert_write(lua_State *L, int idx, struct json_writer *w, const char *path, struct err *e)
+{
+    struct value_path start = {.key = path, .key_len = path != NULL ? strlen(path) : 0};
+    return convert_write_at(L, idx, w, path != NULL && path[0] != 0 ? &start : NULL, e);
+}
