@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "kube/selector.h"
+#include "run/marks.h"
 
 struct child_stores *child_stores_new(size_t count)
 {
@@ -36,17 +38,38 @@ bool child_stores_synced(const struct child_stores *c)
     return true;
 }
 
-const struct child_store *child_stores_find(const struct child_stores *c, const struct gvk *gvk)
+void child_stores_list(const struct child_stores *c, uint64_t revision, const struct gvk *gvk,
+                       const char *owner_uid, struct object_list *ret)
 {
-    for (size_t i = 0; i < c->count; i++)
-        if (gvk_same_group_kind(c->items[i].gvk, gvk))
-            return &c->items[i];
-    return NULL;
+    struct selector *mine = NULL;
+    char *text = xasprintf("%s=%s", MARKS_LABEL_OWNER, owner_uid);
+    *ret = (struct object_list){0};
+    int r = selector_parse(text, &mine, NULL);
+    free(text);
+    if (r < 0)
+        return; // no UID looks like this
+    for (size_t i = 0; i < c->count; i++) {
+        struct object_list part;
+        if (gvk != NULL && !gvk_same_group_kind(c->items[i].gvk, gvk))
+            continue;
+        store_list(c->items[i].store, revision, &(struct store_query){.labels = mine}, &part);
+        ret->items = xreallocarray(ret->items, ret->count + part.count + 1, sizeof ret->items[0]);
+        for (size_t k = 0; k < part.count; k++)
+            ret->items[ret->count++] = object_ref(part.items[k]);
+        object_list_fini(&part);
+    }
+    selector_free(mine);
 }
 
 struct object *child_stores_get(const struct child_stores *c, uint64_t revision, const struct gvk *gvk,
                                 const char *ns, const char *name)
 {
-    const struct child_store *s = child_stores_find(c, gvk);
-    return s == NULL ? NULL : store_get(s->store, revision, ns, name);
+    for (size_t i = 0; i < c->count; i++) { // one a kind, or one a kind and namespace
+        struct object *o = NULL;
+        if (gvk_same_group_kind(c->items[i].gvk, gvk))
+            o = store_get(c->items[i].store, revision, ns, name);
+        if (o != NULL)
+            return o;
+    }
+    return NULL;
 }

@@ -1,6 +1,6 @@
-// The stores of a script's children, one a kind, as a pass sees them: immutable, refcounted, replaced as a
-// whole by the loop when kinds come. A kind stands in the inventory before its first child exists, so all
-// kinds together are all children there can be.
+// The stores of a script's children, one a kind (and namespace, where the host is confined to some), as a
+// pass sees them: immutable, refcounted, replaced as a whole by the loop when kinds come. A kind stands in
+// the inventory before its first child exists, so all kinds together are all children there can be.
 #ifndef RUN_CHILD_STORES_H
 #define RUN_CHILD_STORES_H
 
@@ -29,8 +29,9 @@ struct child_stores *child_stores_new(size_t count);
 struct child_stores *child_stores_ref(struct child_stores *c);
 void child_stores_unref(struct child_stores *c);
 bool child_stores_synced(const struct child_stores *c);
-// By group and kind; NULL when the kind has none.
-const struct child_store *child_stores_find(const struct child_stores *c, const struct gvk *gvk);
+// The children whose owner label is this UID, of one kind (any version of it) or of all (gvk NULL).
+void child_stores_list(const struct child_stores *c, uint64_t revision, const struct gvk *gvk,
+                       const char *owner_uid, struct object_list *ret);
 // The child as it was at `revision`, +1 reference, or NULL.
 struct object *child_stores_get(const struct child_stores *c, uint64_t revision, const struct gvk *gvk,
                                 const char *ns, const char *name);

@@ -306,40 +306,26 @@ static const struct child *find_twin(const struct child *children, size_t n, con
     return NULL;
 }
 
-static void prune_store(struct plan *p, const struct plan_input *in, const struct child_store *s,
-                        const struct selector *mine, const struct child *wanted, size_t n)
+static void prune(struct plan *p, const struct plan_input *in, const struct child *wanted, size_t n)
 {
     struct object_list list;
-    struct resource resource;
-    if (discovery_find(in->world->discovery, s->gvk, &resource) != DISCOVERY_FOUND)
+    if (in->world->children == NULL)
         return;
-    store_list(s->store, in->world->revision, &(struct store_query){.labels = mine}, &list);
+    child_stores_list(in->world->children, in->world->revision, NULL, object_uid(in->world->subject), &list);
     for (size_t i = 0; i < list.count; i++) {
-        struct object *o = list.items[i];
-        struct child c = {.resource = resource, .ns = object_namespace(o), .name = object_name(o)};
+        const struct object *o = list.items[i];
+        struct child c = {.ns = object_namespace(o), .name = object_name(o)};
         // Labels are copied by others (a Service's to its EndpointSlices): only what we applied is ours to
         // delete.
-        if (find_twin(wanted, n, &c) != NULL || object_is_deleting(o) ||
-            !has_manager(o, in->world->script->manager))
+        if (object_is_deleting(o) || !has_manager(o, in->world->script->manager) ||
+            discovery_find(in->world->discovery, object_gvk(o), &c.resource) != DISCOVERY_FOUND ||
+            find_twin(wanted, n, &c) != NULL)
             continue;
-        struct op *op = plan_add(p, OP_DELETE, &resource, c.ns, c.name);
+        struct op *op = plan_add(p, OP_DELETE, &c.resource, c.ns, c.name);
         op->uid = xstrdup(object_uid(o));
         op->live_rv = xstrdup(object_resource_version(o));
     }
     object_list_fini(&list);
-}
-
-static void prune(struct plan *p, const struct plan_input *in, const struct child *wanted, size_t n)
-{
-    const struct child_stores *stores = in->world->children;
-    struct selector *mine;
-    char *text = xasprintf("%s=%s", MARKS_LABEL_OWNER, object_uid(in->world->subject));
-    if (stores != NULL && selector_parse(text, &mine, NULL) == 0) {
-        for (size_t i = 0; i < stores->count; i++)
-            prune_store(p, in, &stores->items[i], mine, wanted, n);
-        selector_free(mine);
-    }
-    free(text);
 }
 
 static void plan_children(struct plan *p, const struct plan_input *in, const json *apply)

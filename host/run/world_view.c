@@ -195,19 +195,10 @@ static int world_children(void *ud, const char *kind, struct world_list *ret, st
     const struct gvk *gvk = gvk_parse(kind, e);
     if (gvk == NULL)
         return -ERR_INVALID;
-    const struct child_store *s = w->children == NULL ? NULL : child_stores_find(w->children, gvk);
-    if (s == NULL)
+    if (w->children == NULL)
         return 0; // the script never made one; a kind is in the inventory before its first child
-    char *text = xasprintf("%s=%s", MARKS_LABEL_OWNER, object_uid(w->subject));
-    struct selector *labels = NULL;
-    int r = selector_parse(text, &labels, e);
-    free(text);
-    if (r < 0)
-        return r;
-    struct store_query query = {.labels = labels};
     struct object_list found;
-    store_list(s->store, w->revision, &query, &found);
-    selector_free(labels);
+    child_stores_list(w->children, w->revision, gvk, object_uid(w->subject), &found);
     give_list(w, &found, NULL, ret);
     return 0;
 }

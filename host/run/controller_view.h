@@ -1,0 +1,31 @@
+// What a worker needs of a controller for one pass: immutable, refcounted, replaced as a whole by the loop.
+// Any thread.
+#ifndef RUN_CONTROLLER_VIEW_H
+#define RUN_CONTROLLER_VIEW_H
+
+#include "run/child_stores.h"
+#include "run/script.h"
+
+struct controller_view {
+    unsigned refs;                 // atomic
+    struct script *script;         // +1
+    struct child_stores *children; // +1; NULL: the inventory is not loaded yet
+    size_t store_count;            // of the subject: one, or one a namespace
+    struct store **stores;         // +1 each; owned
+};
+
+// Takes the references it is given.
+struct controller_view *controller_view_new(struct script *script, struct child_stores *children,
+                                            struct store **stores, size_t count);
+struct controller_view *controller_view_ref(struct controller_view *v);
+void controller_view_unref(struct controller_view *v);
+
+// The subject at `revision`, +1, or NULL.
+struct object *controller_view_subject(const struct controller_view *v, uint64_t revision, const char *key);
+
+// "namespace/name", or "name" for a cluster-scoped object; free().
+char *controller_key(const char *ns, const char *name);
+// The parts of a key; ns must be free()d, *ret_name points into key.
+char *controller_key_split(const char *key, const char **ret_name);
+
+#endif

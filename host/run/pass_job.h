@@ -1,0 +1,57 @@
+// A worker's part of reconciling a key: snapshot, pass, plan. The outcome goes to the loop, which installs
+// the reads and carries the plan out.
+#ifndef RUN_PASS_JOB_H
+#define RUN_PASS_JOB_H
+
+#include "base/mailbox.h"
+#include "run/controller_view.h"
+#include "run/learned.h"
+#include "run/plan.h"
+#include "script/pass.h"
+
+enum outcome_kind {
+    OUTCOME_PLANNED,
+    OUTCOME_NIL,      // the script has no opinion
+    OUTCOME_GONE,     // there is no such subject
+    OUTCOME_DELETING, // being deleted, and the script has no finalize: nothing is done
+    OUTCOME_PAUSED,   // by annotation
+    OUTCOME_PARKED,   // a read waits for its kind, or the children's stores are not synced
+    OUTCOME_FAILED,   // see end and err
+};
+
+struct outcome {
+    struct message message;             // first: it is posted to the loop
+    void (*deliver)(struct outcome *o); // runs there and owns it
+    void *owner;                        // whose key
+    const char *key;                    // the queue's, valid until queue_done
+    enum outcome_kind kind;
+    struct controller_view *view; // +1
+    struct object *subject;       // +1 or NULL
+    struct reads reads;
+    uint64_t revision; // pinned until the loop releases it
+    struct plan *plan; // PLANNED
+    enum pass_end end;
+    struct err err;
+    char reason[64];
+    char *traceback; // or NULL
+    int64_t retry_after_us;
+    uint64_t wall_us, cpu_us;
+    size_t memory_peak;
+};
+
+struct pass_env { // the same for all workers; outlives them
+    struct clock *clock;
+    struct store_clock *store_clock;
+    struct informers *informers;
+    struct discovery *discovery;
+    struct learned *learned;
+    struct pass_limits limits;
+};
+
+// Fills all but message, deliver and owner. Takes the view's reference.
+void pass_job_run(const struct pass_env *env, struct pass_runner *runner, struct controller_view *view,
+                  const char *key, struct outcome *ret);
+// Frees what it holds; the pinned revision must have been released.
+void outcome_free(struct outcome *o);
+
+#endif
