@@ -24,7 +24,8 @@ struct object_owner {
 
 // Makes a record from a decoded object (pure: bytes to record). managedFields are left out of the bytes; the entries whose
 // manager starts with "tidelock" are kept apart. `gvk` is the kind asked for (list items carry none; it is written into the bytes).
-// 0, or -ERR_INVALID naming what is wrong (no metadata, no name, a wrong type).
+// 0; -ERR_INVALID naming what is wrong (no metadata, no name, a wrong type, a name or label beyond 1024 bytes); -ERR_LIMIT beyond 64 MiB.
+// Nulls count as absent.
 int object_new(const struct gvk *gvk, const json *node, struct object **ret, struct err *e);
 struct object *object_ref(struct object *o);
 void object_unref(struct object *o);
@@ -42,7 +43,7 @@ size_t object_owners(const struct object *o, const struct object_owner **ret);
 
 // The object as JSON text without managedFields, apiVersion and kind first.
 const char *object_json(const struct object *o, size_t *ret_len);
-// Parses the text; the caller frees the document.
+// Parses the text; the caller frees the document. NULL only if the object nests deeper than JSON_DEPTH_MAX.
 struct json_doc *object_parse(const struct object *o);
 // Our managers' entries as a JSON array text ([{"manager":..,"operation":..,"subresource":..,"fieldsV1":{..}}]), "[]" if none.
 const char *object_managed(const struct object *o, size_t *ret_len);
@@ -52,7 +53,9 @@ size_t object_managers(const struct object *o, const char *const **ret);
 uint64_t object_content_hash(const struct object *o);
 // The same without `status` too.
 uint64_t object_spec_hash(const struct object *o);
-size_t object_bytes(const struct object *o); // memory it takes, exact
+// Memory of its own block, exact. The interned entries of our managers are shared: object_interned_bytes is all of them.
+size_t object_bytes(const struct object *o);
+size_t object_interned_bytes(void);
 
 // Decimal resourceVersions of one resource: -1, 0, 1; false if either is not a decimal (then they can not be ordered).
 bool object_rv_compare(const char *a, const char *b, int *ret);
