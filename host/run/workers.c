@@ -96,13 +96,16 @@ struct dispatcher *workers_dispatcher(struct workers *w)
 
 static void start_threads(struct workers *s)
 {
-    sigset_t all, old;
+    sigset_t process, old;
     pthread_attr_t attr;
     s->watchdog = watchdog_new();
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 1 << 20);
-    sigfillset(&all); // signals for the process are the loop's
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    sigemptyset(&process); // signals to the process are the loop's
+    sigaddset(&process, SIGTERM);
+    sigaddset(&process, SIGINT);
+    sigaddset(&process, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &process, &old);
     for (unsigned i = 0; i < s->count; i++) {
         int r = pthread_create(&s->workers[i].thread, &attr, thread_main, &s->workers[i]);
         ASSERT(r == 0);
