@@ -290,7 +290,7 @@ int json_print(const json *v, size_t max, char **ret, size_t *ret_len, struct er
 }
 
 // The text between the quotes is counted in characters, as the YAML reader does.
-static bool is_long_key(const char *key, size_t n)
+bool json_is_long_key(const char *key, size_t n)
 {
     if (n + 2 <= JSON_SIMPLE_KEY_MAX / 6)
         return false; // no escape is longer than six
@@ -309,7 +309,7 @@ static bool is_long_key(const char *key, size_t n)
 bool json_has_long_key(const json *v)
 {
     for (struct json_iter i = json_iter(v); json_next(&i);) {
-        if ((i.key != NULL && is_long_key(i.key, i.key_len)) || json_has_long_key(i.value))
+        if ((i.key != NULL && json_is_long_key(i.key, i.key_len)) || json_has_long_key(i.value))
             return true;
     }
     return false;

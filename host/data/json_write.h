@@ -47,5 +47,6 @@ int json_print(const json *v, size_t max, char **ret, size_t *ret_len /* may be 
 enum { JSON_SIMPLE_KEY_MAX = 1024 };
 // Has some object within v such a key? It is written as it is; who sends an apply refuses it first.
 bool json_has_long_key(const json *v);
+bool json_is_long_key(const char *key, size_t n);
 
 #endif
