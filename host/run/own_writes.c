@@ -143,6 +143,14 @@ bool own_writes_end(struct own_writes *w, const struct gvk *gvk, const char *ns,
     return foreign;
 }
 
+void own_writes_store_has(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name,
+                          const char *rv)
+{
+    struct entry *e = find(w, gvk, ns, name);
+    if (e != NULL && e->in_flight == 0 && shows(rv, e->written))
+        entry_free(w, e);
+}
+
 bool own_writes_is_echo(struct own_writes *w, const struct object *old, const struct object *new)
 {
     const struct object *o = new != NULL ? new : old;

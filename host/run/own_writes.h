@@ -23,6 +23,11 @@ void own_writes_begin(struct own_writes *w, const struct gvk *gvk, const char *n
 bool own_writes_end(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name,
                     const char *rv);
 
+// A store has this version of the object already ("" for: it is gone): a write that changed nothing has no
+// echo.
+void own_writes_store_has(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name,
+                          const char *rv);
+
 // A change came through a watch (new NULL: deleted). True: it is only our own write's echo, or may be one
 // (decided by own_writes_end).
 bool own_writes_is_echo(struct own_writes *w, const struct object *old, const struct object *new);

@@ -1,0 +1,375 @@
+#include "run/apply_op.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/strset.h"
+#include "data/json_write.h"
+#include "kube/fields.h"
+
+static void send_apply(struct apply_op *o);
+
+static void finish(struct apply_op *o)
+{
+    if (o->in_gate)
+        write_gate_leave(o->applier->gate);
+    o->in_gate = false;
+    o->on_done(o);
+}
+
+// The resourceVersion the store has by now, "" if it has no such object; free().
+static char *stored_version(const struct apply_op *o)
+{
+    const struct op *op = o->op;
+    struct object *object = NULL;
+    struct store *store = NULL;
+    if (op->kind == OP_STATUS) {
+        object = controller_view_subject(o->in->view, UINT64_MAX, o->in->key);
+    } else if (op->kind == OP_PATCH || op->kind == OP_RELEASE) {
+        struct informer_scope scope = {
+            .gvk = op->resource.gvk, .ns = op->resource.namespaced ? op->ns : NULL, .name = op->name};
+        if (informers_find(o->applier->o.informers, &scope, &store, NULL) == INFORMER_SYNCED)
+            object = store_get(store, UINT64_MAX, op->ns, op->name);
+        store_unref(store);
+    } else {
+        object = child_stores_get(o->in->view->children, UINT64_MAX, op->resource.gvk, op->ns, op->name);
+    }
+    char *rv = xstrdup(object == NULL ? "" : object_resource_version(object));
+    object_unref(object);
+    return rv;
+}
+
+// The write was answered; rv as for own_writes_end.
+static void end_write(struct apply_op *o, const char *rv)
+{
+    const struct op *op = o->op;
+    o->foreign |= own_writes_end(o->applier->own, op->resource.gvk, op->ns, op->name, rv);
+    if (rv == NULL)
+        return;
+    char *stored = stored_version(o);
+    if (stored[0] != '\0' || op->kind == OP_DELETE)
+        own_writes_store_has(o->applier->own, op->resource.gvk, op->ns, op->name, stored);
+    free(stored);
+}
+
+static void count(const struct apply_op *o, int status)
+{
+    char code[12];
+    snprintf(code, sizeof code, "%d", status);
+    series_inc(metric_series(o->applier->writes, o->in->view->script->name, op_kind_name(o->op->kind), code));
+    log_debug("write", F_STR("script", o->in->view->script->name), F_STR("key", o->in->key),
+              F_STR("op", op_kind_name(o->op->kind)), F_STR("kind", o->op->resource.gvk->text),
+              F_STR("namespace", o->op->ns), F_STR("name", o->op->name), F_INT("code", status),
+              F_STR("error", o->err.text[0] == '\0' ? NULL : o->err.text));
+}
+
+static void fail(struct apply_op *o, const struct api_status *why)
+{
+    o->ok = false;
+    o->retry_after_ms = why->retry_after_ms;
+    o->terminating = str_eq(why->cause, "NamespaceTerminating");
+    err_set(&o->err, (enum err_code) - why->code, "%s %s %s%s%s: %s", op_kind_name(o->op->kind),
+            o->op->resource.gvk->text, o->op->ns, o->op->ns[0] == '\0' ? "" : "/", o->op->name,
+            why->err.text);
+}
+
+static void refuse(struct apply_op *o, enum err_code code, const char *text)
+{
+    o->ok = false;
+    err_set(&o->err, code, "%s %s %s%s%s: %s", op_kind_name(o->op->kind), o->op->resource.gvk->text,
+            o->op->ns, o->op->ns[0] == '\0' ? "" : "/", o->op->name, text);
+}
+
+static char *op_path(const struct op *op, const char *query)
+{
+    struct buf path;
+    buf_init(&path, 64 << 10);
+    resource_path(&op->resource, op->ns, op->name, op->subresource, query, &path);
+    return buf_take(&path, NULL);
+}
+
+static void send(struct apply_op *o, enum transport_method method, const char *query,
+                 const char *content_type, const char *body, size_t body_len,
+                 void (*on_done)(void *ud, struct client_result *res))
+{
+    char *path = op_path(o->op, query);
+    client_send(o->applier->o.client,
+                &(struct client_request){.method = method,
+                                         .path = path,
+                                         .content_type = content_type,
+                                         .body = body,
+                                         .body_len = body_len,
+                                         .as = &o->in->view->script->as},
+                on_done, o);
+    free(path);
+}
+
+static char *apply_query(const struct op *op, bool force)
+{
+    struct buf query;
+    buf_init(&query, 4096);
+    resource_query_add(&query, "fieldManager", op->manager);
+    if (force)
+        resource_query_add(&query, "force", "true");
+    return buf_take(&query, NULL);
+}
+
+// ---- what the server holds already
+
+static bool is_tidelock(const char *manager)
+{
+    return manager != NULL && str_has_prefix(manager, "tidelock");
+}
+
+// Names of the managers in an object's managedFields other than ours, for messages: "kubectl, argocd".
+static char *foreign_managers(const json *object, const char *ours)
+{
+    struct buf names;
+    struct strset seen;
+    buf_init(&names, 512);
+    strset_init(&seen);
+    for (struct json_iter i = json_iter(json_path(object, "metadata", "managedFields", NULL));
+         json_next(&i);) {
+        const char *manager = json_get_str(i.value, "manager");
+        if (manager == NULL || str_eq(manager, ours) || json_get_str(i.value, "subresource") != NULL ||
+            !strset_add(&seen, manager))
+            continue;
+        buf_addf(&names, "%s%s", names.len == 0 ? "" : ", ", manager);
+    }
+    strset_fini(&seen);
+    return buf_take(&names, NULL);
+}
+
+// May an object that is there be taken over? All its managers must be named by `adopt`.
+static bool may_adopt(const struct op *op, const json *object)
+{
+    if (op->adopt.count == 0)
+        return false;
+    for (struct json_iter i = json_iter(json_path(object, "metadata", "managedFields", NULL));
+         json_next(&i);) {
+        const char *manager = json_get_str(i.value, "manager");
+        bool status = json_get_str(i.value, "subresource") != NULL;
+        if (manager != NULL && !status && !str_eq(manager, op->manager) && !strset_has(&op->adopt, manager))
+            return false;
+    }
+    return true;
+}
+
+static bool is_our_child(const struct apply_op *o, const json *object)
+{
+    const json *labels = json_path(object, "metadata", "labels", NULL);
+    return str_eq(json_get_str(labels, MARKS_LABEL_SCRIPT), o->in->view->script->hash) &&
+           str_eq(json_get_str(labels, MARKS_LABEL_OWNER), object_uid(o->in->subject)) &&
+           fields_of_manager(json_path(object, "metadata", "managedFields", NULL), o->op->manager, NULL) !=
+               NULL;
+}
+
+static void refuse_foreign(struct apply_op *o, const json *object)
+{
+    char *managers = foreign_managers(object, o->op->manager);
+    char *text = xasprintf("it is there already and not this subject's (managers: %s): rename the child, "
+                           "delete the object, or take it over with "
+                           "adopt = {...} naming these managers",
+                           managers[0] == '\0' ? "none" : managers);
+    refuse(o, ERR_EXISTS, text);
+    free(managers);
+    free(text);
+}
+
+// ---- creating
+
+static void on_undone(void *ud, struct client_result *res)
+{
+    struct apply_op *o = ud;
+    count(o, res->status);
+    end_write(o, NULL);
+    finish(o);
+}
+
+// Somebody was faster: our fields are taken off his object again.
+static void undo(struct apply_op *o, const json *object)
+{
+    struct buf body;
+    struct json_writer w;
+    const json *metadata = json_get(object, "metadata");
+    refuse_foreign(o, object);
+    buf_init(&body, 64 << 10);
+    jw_init(&w, &body);
+    jw_object(&w);
+    jw_member_str(&w, "apiVersion", o->op->resource.gvk->api_version);
+    jw_member_str(&w, "kind", o->op->resource.gvk->kind);
+    jw_key(&w, "metadata");
+    jw_object(&w);
+    jw_member(&w, "name", json_get(metadata, "name"));
+    jw_member(&w, "namespace", json_get(metadata, "namespace"));
+    jw_member(&w, "uid", json_get(metadata, "uid"));
+    jw_object_end(&w);
+    jw_object_end(&w);
+    char *query = apply_query(o->op, false);
+    send(o, METHOD_PATCH, query, "application/apply-patch+yaml", body.data, body.len, on_undone);
+    free(query);
+    buf_fini(&body);
+}
+
+static bool has_foreign_manager(const json *object)
+{
+    for (struct json_iter i = json_iter(json_path(object, "metadata", "managedFields", NULL)); json_next(&i);)
+        if (!is_tidelock(json_get_str(i.value, "manager")) && json_get_str(i.value, "subresource") == NULL)
+            return true;
+    return false;
+}
+
+static void on_guard(void *ud, struct client_result *res)
+{
+    struct apply_op *o = ud;
+    if (res->failure != NULL && res->failure->http == 404 &&
+        !str_eq(res->failure->details_kind, "namespaces")) {
+        send_apply(o);
+        return;
+    }
+    if (res->failure != NULL) {
+        fail(o, res->failure);
+    } else if (is_our_child(o, json_root(res->doc)) || may_adopt(o->op, json_root(res->doc))) {
+        o->op->force = true; // a store that lags, or a stranger's that the script may take
+        free(o->op->uid);
+        o->op->uid = xstrdup(json_str(json_path(json_root(res->doc), "metadata", "uid", NULL)));
+        send_apply(o);
+        return;
+    } else {
+        refuse_foreign(o, json_root(res->doc));
+    }
+    end_write(o, NULL);
+    finish(o);
+}
+
+// ---- applying
+
+static void learn(const struct apply_op *o, const json *object)
+{
+    const char *uid = json_str(json_path(object, "metadata", "uid", NULL));
+    const char *id = o->op->learn_id != NULL ? o->op->learn_id : uid;
+    if (id == NULL || o->op->kind == OP_RELEASE)
+        return;
+    const json *owned = fields_of_manager(json_path(object, "metadata", "managedFields", NULL),
+                                          o->op->manager, o->op->subresource);
+    learned_put(o->applier->o.learned, id, o->op->desired_hash, fields_hash_owned(owned, object));
+}
+
+static void on_applied(void *ud, struct client_result *res)
+{
+    struct apply_op *o = ud;
+    const json *object = json_root(res->doc);
+    if (res->failure != NULL) {
+        // The subject is gone: its status has nowhere to go, and the deletion comes through the watch.
+        bool gone = o->op->kind == OP_STATUS && (res->failure->http == 404 || res->failure->http == 409);
+        if (gone)
+            o->ok = true;
+        else
+            fail(o, res->failure);
+        end_write(o, NULL);
+    } else if (o->op->kind == OP_CREATE && !o->op->force && res->status == 200 &&
+               has_foreign_manager(object)) {
+        undo(o, object);
+        return;
+    } else {
+        const char *rv = json_str(json_path(object, "metadata", "resourceVersion", NULL));
+        o->ok = true;
+        learn(o, object);
+        end_write(o, rv == NULL || str_eq(rv, o->op->live_rv) ? NULL : rv);
+    }
+    count(o, res->status);
+    finish(o);
+}
+
+static void send_apply(struct apply_op *o)
+{
+    char *query = apply_query(o->op, o->op->force);
+    send(o, METHOD_PATCH, query, "application/apply-patch+yaml", o->op->body, o->op->body_len, on_applied);
+    free(query);
+}
+
+// ---- deleting
+
+static void on_deleted(void *ud, struct client_result *res)
+{
+    struct apply_op *o = ud;
+    const json *answer = json_root(res->doc);
+    if (res->failure != NULL && res->failure->http != 404 && res->failure->http != 409) {
+        fail(o, res->failure);
+        end_write(o, NULL);
+    } else if (res->failure != NULL) {
+        o->ok = true; // somebody deleted it, or it is another object by now
+        end_write(o, NULL);
+    } else {
+        // With finalizers or a grace period the object is answered and stays for a while.
+        const char *rv = json_str(json_path(answer, "metadata", "resourceVersion", NULL));
+        bool stays = json_path(answer, "metadata", "deletionTimestamp", NULL) != NULL && rv != NULL;
+        o->ok = true;
+        end_write(o, stays ? rv : "");
+    }
+    count(o, res->status);
+    finish(o);
+}
+
+static void send_delete(struct apply_op *o)
+{
+    struct buf body;
+    struct json_writer w;
+    buf_init(&body, 4096);
+    jw_init(&w, &body);
+    jw_object(&w);
+    jw_member_str(&w, "apiVersion", "v1");
+    jw_member_str(&w, "kind", "DeleteOptions");
+    jw_member_str(&w, "propagationPolicy", "Background");
+    jw_key(&w, "preconditions");
+    jw_object(&w);
+    jw_member_str(&w, "uid", o->op->uid);
+    jw_object_end(&w);
+    jw_object_end(&w);
+    send(o, METHOD_DELETE, NULL, "application/json", body.data, body.len, on_deleted);
+    buf_fini(&body);
+}
+
+static void go(struct write_waiter *w)
+{
+    struct apply_op *o = (struct apply_op *)w; // the waiter is its first member
+    const struct op *op = o->op;
+    o->in_gate = true;
+    own_writes_begin(o->applier->own, op->resource.gvk, op->ns, op->name, o->waiter);
+    if (op->kind == OP_DELETE) {
+        send_delete(o);
+    } else if (op->kind == OP_CREATE && !op->known_absent) {
+        char *path = op_path(op, NULL);
+        client_send(
+            o->applier->o.client,
+            &(struct client_request){.method = METHOD_GET, .path = path, .as = &o->in->view->script->as},
+            on_guard, o);
+        free(path);
+    } else {
+        send_apply(o);
+    }
+}
+
+void apply_op_start(struct apply_op *o)
+{
+    o->retry_after_ms = -1;
+    o->gate.go = go;
+    if (o->op->kind == OP_CREATE) {
+        const struct script *script = o->in->view->script;
+        char *who = xasprintf("subject %s of script %s", o->in->key, script->name);
+        const char *other = claims_take(o->applier->claims, o->op->resource.gvk, o->op->ns, o->op->name,
+                                        object_uid(o->in->subject), who);
+        free(who);
+        if (other != NULL) {
+            char *text = xasprintf("%s wants the same child: give them different names", other);
+            refuse(o, ERR_CONFLICT, text);
+            free(text);
+            o->on_done(o);
+            return;
+        }
+        o->claimed = true;
+    }
+    write_gate_enter(o->applier->gate, o->in->view->script->hash, &o->gate);
+}
