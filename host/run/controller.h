@@ -1,0 +1,58 @@
+// One running script: its subject's informers, its children's, its queue, and what the host remembers of each
+// key between passes. Loop thread, except controller_take_view. A new version is swapped in between passes;
+// all keys run again.
+#ifndef RUN_CONTROLLER_H
+#define RUN_CONTROLLER_H
+
+#include "base/metrics.h"
+#include "run/apply.h"
+#include "run/deps.h"
+#include "run/pass_job.h"
+#include "run/recorder.h"
+#include "run/script.h"
+
+struct controller;
+
+struct controller_env { // the same for all; outlives them
+    struct loop *loop;
+    struct client *client;
+    struct discovery *discovery;
+    struct informers *informers;
+    struct store_clock *store_clock;
+    struct dispatcher *dispatcher;
+    struct deps *deps;
+    struct applier *applier;
+    struct recorder *recorder;
+    struct metrics *metrics;
+    const struct strset *namespaces; // the host is confined to these; NULL or empty: to none
+    uint64_t seed;
+    unsigned workers; // of the host, for a metric
+};
+
+struct controller *controller_new(const struct controller_env *env, struct script *script /* taken */);
+// The next version of the same script; taken.
+void controller_swap(struct controller *c, struct script *script);
+// No new passes; frees itself when the last plan is through, then calls on_gone. Children stay.
+void controller_stop(struct controller *c, void (*on_gone)(void *ud), void *ud);
+const struct script *controller_script(const struct controller *c);
+
+enum controller_state {
+    CONTROLLER_WAITING, // its subject's kind is unknown to the server
+    CONTROLLER_SYNCING, // lists are not complete yet
+    CONTROLLER_RUNNING,
+    CONTROLLER_FORBIDDEN, // the host may not list and watch the subject
+};
+enum controller_state controller_state(const struct controller *c, struct err *e /* why; may be NULL */);
+const char *controller_state_name(enum controller_state s);
+
+// ---- hooks for the host
+void controller_wake(struct controller *c, const char *key);
+// A change in any store: is it about our subject or a child? echo: it is only a write of our own coming back.
+void controller_on_change(struct controller *c, struct informer *informer, struct object *old,
+                          struct object *new, bool echo);
+void controller_on_state(struct controller *c); // some informer's state changed
+void controller_on_outcome(struct outcome *o);  // takes it
+// On a worker: the view for a pass, +1 reference.
+struct controller_view *controller_take_view(void *controller);
+
+#endif
