@@ -46,13 +46,8 @@ static int check_metadata(struct result_checker *c, const struct value_path *pat
     if (!lua_istable(L, -1))
         return result_wrong_type(c, &at, "an object");
     convert_force(L, -1);
-    result_get(c, "name");
-    bool named = !lua_isnil(L, -1);
-    result_get(c, "generateName");
-    bool generated = !lua_isnil(L, -1);
-    lua_pop(L, 2);
     struct value_path generate = result_member(&at, "generateName");
-    if (generated && !named)
+    if (result_has(c, "generateName") && !result_has(c, "name"))
         return result_bad(
             c, &generate,
             "is not allowed: a pass must name the same object every time; build metadata.name from the "
@@ -162,16 +157,10 @@ static int write_entry(struct result_checker *c, const struct value_path *path,
                        const struct result_field *fields)
 {
     static const struct result_alias aliases[] = {{"recreate", "replace"}, {NULL, NULL}};
-    lua_State *L = c->L;
-    if (!lua_istable(L, -1))
+    if (!lua_istable(c->L, -1))
         return result_wrong_type(c, path, "an object with apiVersion, kind and metadata.name");
-    convert_force(L, -1);
-    result_get(c, "object");
-    result_get(c, "apiVersion");
-    result_get(c, "kind");
-    bool wrapped = !lua_isnil(L, -3) && lua_isnil(L, -2) && lua_isnil(L, -1);
-    lua_pop(L, 3);
-    if (wrapped)
+    convert_force(c->L, -1);
+    if (result_has(c, "object") && !result_has(c, "apiVersion") && !result_has(c, "kind"))
         return result_write_fields(c, path, fields, aliases);
     jw_object(&c->w);
     jw_key(&c->w, "object");

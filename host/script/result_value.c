@@ -99,6 +99,14 @@ void result_get(struct result_checker *c, const char *name)
     lua_rawget(c->L, -2);
 }
 
+bool result_has(struct result_checker *c, const char *name)
+{
+    result_get(c, name);
+    bool has = !lua_isnil(c->L, -1);
+    lua_pop(c->L, 1);
+    return has;
+}
+
 void result_put_text(struct result_checker *c, const char *name)
 {
     result_get(c, name);
@@ -117,10 +125,7 @@ int result_write_list(struct result_checker *c, const struct value_path *path, r
     if (!lua_istable(L, -1))
         return result_wrong_type(c, path, "a list");
     convert_force(L, -1);
-    result_get(c, "apiVersion");
-    bool object = !lua_isnil(L, -1);
-    lua_pop(L, 1);
-    if (object)
+    if (result_has(c, "apiVersion"))
         return result_bad(c, path, "is one object, but must be a list of them: write { object }");
     size_t count;
     int r = convert_list_count(L, path, &count, c->e);
