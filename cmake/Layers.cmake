@@ -18,11 +18,14 @@ if(TIDELOCK_ASAN OR TIDELOCK_TSAN)
   target_compile_definitions(tidelock_flags INTERFACE TIDELOCK_SANITIZED=1)
 endif()
 
-# tidelock_layer(NAME [LINKS layer...] [FOREIGN library...]): host/NAME/*.c as libtidelock_NAME.a,
+# tidelock_layer(NAME [LINKS layer...] [FOREIGN library...] [EXCLUDE file...]): host/NAME/*.c (but EXCLUDE) as libtidelock_NAME.a,
 # which sees the headers of all layers (the include test forbids the wrong ones) and links only LINKS.
 function(tidelock_layer name)
-  cmake_parse_arguments(arg "" "" "LINKS;FOREIGN" ${ARGN})
+  cmake_parse_arguments(arg "" "" "LINKS;FOREIGN;EXCLUDE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/host/${name}/*.c)
+  foreach(file ${arg_EXCLUDE})
+    list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/host/${name}/${file})
+  endforeach()
   if(NOT sources) # a layer that has headers only so far
     file(TOUCH ${CMAKE_BINARY_DIR}/empty.c)
     set(sources ${CMAKE_BINARY_DIR}/empty.c)
