@@ -2,7 +2,8 @@
 // stream's own back-off. Resumes by resourceVersion, bookmarks, WatchList when the server has it, paged lists otherwise. Loop thread.
 //
 // Events come in client-go's words: INIT (a list begins), INIT_APPLY (one object of it), INIT_DONE (it is complete: what was not among them is
-// gone), then APPLY and DELETE. ERROR tells a failure (for logs and state); the reflector goes on.
+// gone), then APPLY and DELETE. ERROR tells a failure (for logs and state); the reflector goes on. A list that breaks begins again: INIT may come
+// twice without DONE between, and voids the first one. APPLY's and DELETE's may tell what is known already.
 #ifndef KUBE_WATCH_H
 #define KUBE_WATCH_H
 
@@ -41,13 +42,16 @@ struct watch;
 
 struct watch *watch_new(const struct watch_options *o);
 void watch_start(struct watch *w);
-void watch_free(struct watch *w); // closes; no event after this
+void watch_free(struct watch *w); // closes; no event after this. Not from inside its own on_event
 enum watch_state watch_state(const struct watch *w);
 const char *watch_state_name(enum watch_state s);
 const char *watch_resource_version(const struct watch *w); // last seen, "" if none
 uint64_t watch_last_activity_ms(const struct watch *w);    // loop time of the last frame or answer
 uint64_t watch_relists(const struct watch *w);             // how many lists were begun
-// A consistent list now (own writes did not show up in time).
+uint64_t watch_skipped(const struct watch *w);             // objects of the server that could not be read
+bool watch_list_refused(const struct watch *w);            // the server does not send lists by watch: a hint for others
+// A consistent list now (own writes did not show up in time); nothing if one is under way; in a back-off: when it ends.
+// From inside on_event, too.
 void watch_relist(struct watch *w);
 
 #endif

@@ -1,3 +1,4 @@
+// ctest-labels: thread
 // Readers with snapshots against a writer: what a snapshot shows stays the same while writes go on.
 #include <pthread.h>
 #include <setjmp.h>
