@@ -26,7 +26,7 @@ static enum outcome_kind before_pass(const struct outcome *o)
         return OUTCOME_PARKED;
     if (o->subject == NULL)
         return OUTCOME_GONE;
-    if (is_paused(o->subject))
+    if (o->view->paused || is_paused(o->subject))
         return OUTCOME_PAUSED;
     if (object_is_deleting(o->subject))
         return OUTCOME_DELETING;
@@ -79,6 +79,7 @@ static void run_script(const struct pass_env *env, struct pass_runner *runner, s
     struct pass_output out;
     in.object_json = object_json(o->subject, &in.object_len);
     pass_run(runner, &in, &out);
+    o->ran = true;
     o->end = out.end;
     o->cpu_us = out.cpu_us;
     o->memory_peak = out.memory_peak;
@@ -97,7 +98,7 @@ static void run_script(const struct pass_env *env, struct pass_runner *runner, s
 void pass_job_run(const struct pass_env *env, struct pass_runner *runner, struct controller_view *view,
                   const char *key, struct outcome *ret)
 {
-    uint64_t start = clock_now_us(env->clock);
+    ret->start_us = clock_now_us(env->clock);
     ret->key = key;
     ret->view = view;
     ret->revision = store_snapshot(env->store_clock);
@@ -105,7 +106,6 @@ void pass_job_run(const struct pass_env *env, struct pass_runner *runner, struct
     ret->kind = before_pass(ret);
     if (ret->kind == OUTCOME_PLANNED)
         run_script(env, runner, ret);
-    ret->wall_us = clock_now_us(env->clock) - start;
 }
 
 void outcome_free(struct outcome *o)

@@ -35,7 +35,9 @@ struct outcome {
     char reason[64];
     char *traceback; // or NULL
     int64_t retry_after_us;
-    uint64_t wall_us, cpu_us;
+    bool ran;          // the script was run
+    uint64_t start_us; // on the host's clock
+    uint64_t cpu_us;
     size_t memory_peak;
 };
 

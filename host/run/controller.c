@@ -1,0 +1,265 @@
+#include "run/controller.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "run/controller_internal.h"
+
+static const char *const state_names[] = {
+    [CONTROLLER_WAITING] = "waiting for its kind",
+    [CONTROLLER_SYNCING] = "syncing",
+    [CONTROLLER_RUNNING] = "running",
+    [CONTROLLER_FORBIDDEN] = "forbidden",
+};
+
+const char *controller_state_name(enum controller_state s)
+{
+    return state_names[s];
+}
+
+const struct script *controller_script(const struct controller *c)
+{
+    return c->script;
+}
+
+static struct limiter limiter_of(const struct script *s)
+{
+    const struct program_spec *spec = program_spec(s->program);
+    struct limiter l = limiter_default;
+    const char *kind = spec->retry.kind;
+    if (kind != NULL && strcmp(kind, "fast_slow") == 0)
+        l = (struct limiter){
+            .kind = LIMITER_FAST_SLOW, .base_ms = 1000, .max_ms = 10 * 1000, .fast_attempts = 3};
+    else if (kind != NULL && strcmp(kind, "fixed") == 0)
+        l = (struct limiter){.kind = LIMITER_FIXED, .base_ms = 5000, .max_ms = 5000};
+    if (spec->retry.base_us > 0)
+        l.base_ms = (uint64_t)(spec->retry.base_us + 999) / 1000;
+    if (spec->retry.max_us > 0)
+        l.max_ms = (uint64_t)(spec->retry.max_us + 999) / 1000;
+    if (spec->retry.fast_attempts > 0)
+        l.fast_attempts = (unsigned)spec->retry.fast_attempts;
+    l.jitter = spec->retry.jitter;
+    return l;
+}
+
+static void wake_subject(struct controller *c, struct object *o)
+{
+    char *key = controller_key(object_namespace(o), object_name(o));
+    controller_know_subject(c, o);
+    queue_add(c->queue, key);
+    free(key);
+}
+
+// A new version, or a new start: no key waits for an old error's back-off.
+static void restart_subject(struct controller *c, struct object *o)
+{
+    char *key = controller_key(object_namespace(o), object_name(o));
+    queue_forget(c->queue, key);
+    key_state_no_problem(key_states_get(c->keys, key, object_uid(o)));
+    free(key);
+    wake_subject(c, o);
+}
+
+static void wake_parked(struct controller *c)
+{
+    struct strset keys = c->parked;
+    strset_init(&c->parked);
+    for (size_t i = 0; i < keys.count; i++)
+        queue_add(c->queue, keys.items[i]);
+    strset_fini(&keys);
+}
+
+static bool subjects_synced(const struct controller *c)
+{
+    for (size_t i = 0; i < c->subject_count; i++)
+        if (informer_use_state(c->subjects[i], NULL) != INFORMER_SYNCED)
+            return false;
+    return true;
+}
+
+void controller_on_state(struct controller *c)
+{
+    struct resource r;
+    if (c->stopping)
+        return;
+    if (!c->scope_known && discovery_find(c->env->discovery, c->script->subject, &r) == DISCOVERY_FOUND)
+        controller_open_subjects(c);
+    if (inventory_is_loaded(c->inventory))
+        controller_open_kinds(c);
+    controller_refresh_view(c);
+    bool ready = inventory_is_loaded(c->inventory) && subjects_synced(c);
+    bool began = ready && !c->ready;
+    c->ready = ready;
+    if (began) {
+        log_info("script runs", F_STR("script", c->script->name), F_STR("subject", c->script->subject->text),
+                 F_STR("version", program_hash(c->script->program)), F_STR("from", c->script->where));
+        controller_each_subject(c, wake_subject);
+    }
+    if (ready && child_stores_synced(c->view->children))
+        wake_parked(c);
+}
+
+static void on_inventory(void *ud)
+{
+    struct controller *c = ud;
+    c->trouble = (struct err){0};
+    controller_on_state(c);
+}
+
+static void on_inventory_trouble(void *ud, const struct err *e)
+{
+    struct controller *c = ud;
+    if (strcmp(c->trouble.text, e->text) != 0)
+        log_warn("script waits", F_STR("script", c->script->name), F_STR("error", e->text));
+    c->trouble = *e;
+}
+
+struct controller *controller_new(const struct controller_env *env, struct script *script)
+{
+    struct controller *c = xcalloc(1, sizeof *c);
+    uint64_t seed = env->seed ^ hash_str(script->hash);
+    c->env = env;
+    c->script = script;
+    pthread_mutex_init(&c->view_lock, NULL);
+    c->keys = key_states_new();
+    strset_init(&c->parked);
+    controller_open_metrics(c);
+    c->queue = queue_new(&(struct queue_options){.loop = env->loop,
+                                                 .dispatcher = env->dispatcher,
+                                                 .metrics = env->metrics,
+                                                 .name = script->name,
+                                                 .limiter = limiter_of(script),
+                                                 .max_active = program_spec(script->program)->workers,
+                                                 .seed = seed,
+                                                 .owner = c});
+    c->inventory = inventory_new(env->client, script, seed, on_inventory, on_inventory_trouble, c);
+    controller_open_subjects(c);
+    controller_on_state(c);
+    return c;
+}
+
+void controller_swap(struct controller *c, struct script *script)
+{
+    struct script *old = c->script;
+    struct limiter l = limiter_of(script);
+    c->script = script;
+    queue_set_limiter(c->queue, &l, program_spec(script->program)->workers);
+    controller_forget_subjects(c);
+    controller_open_subjects(c);
+    controller_refresh_view(c);
+    script_unref(old);
+    c->ready = subjects_synced(c) && inventory_is_loaded(c->inventory);
+    if (c->ready)
+        controller_each_subject(c, restart_subject);
+    log_info("script swapped", F_STR("script", script->name), F_STR("version", program_hash(script->program)),
+             F_STR("from", script->where));
+}
+
+// ---- stopping
+
+static void destroy(void *ud)
+{
+    struct controller *c = ud;
+    void (*on_gone)(void *) = c->on_gone;
+    void *gone_ud = c->gone_ud;
+    queue_free(c->queue);
+    deps_forget_owner(c->env->deps, c);
+    controller_close_informers(c);
+    inventory_free(c->inventory);
+    controller_forget_subjects(c);
+    key_states_free(c->keys);
+    strset_fini(&c->parked);
+    controller_view_unref(c->view);
+    script_unref(c->script);
+    pthread_mutex_destroy(&c->view_lock);
+    free(c);
+    on_gone(gone_ud);
+}
+
+static void on_drained(void *ud)
+{
+    struct controller *c = ud;
+    loop_defer(c->env->loop, destroy, c);
+}
+
+void controller_stop(struct controller *c, void (*on_gone)(void *ud), void *ud)
+{
+    c->stopping = true;
+    c->on_gone = on_gone;
+    c->gone_ud = ud;
+    queue_shut(c->queue, on_drained, c);
+}
+
+// ---- what the host tells
+
+enum controller_state controller_state(const struct controller *c, struct err *e)
+{
+    struct err why = {0};
+    for (size_t i = 0; i < c->subject_count; i++) {
+        enum informer_answer answer = informer_use_state(c->subjects[i], &why);
+        if (e != NULL)
+            *e = why;
+        if (answer == INFORMER_UNKNOWN_KIND)
+            return CONTROLLER_WAITING;
+        if (answer == INFORMER_FORBIDDEN)
+            return CONTROLLER_FORBIDDEN;
+        if (answer != INFORMER_SYNCED)
+            return CONTROLLER_SYNCING;
+    }
+    if (inventory_is_loaded(c->inventory))
+        return CONTROLLER_RUNNING;
+    if (e != NULL)
+        *e = c->trouble;
+    return CONTROLLER_SYNCING;
+}
+
+void controller_wake(struct controller *c, const char *key)
+{
+    if (!c->stopping)
+        queue_add(c->queue, key);
+}
+
+static void on_subject(struct controller *c, struct object *old, struct object *new, bool echo)
+{
+    if (old != NULL && new == NULL)
+        controller_forget_subject(c, object_uid(old));
+    if (new != NULL)
+        controller_know_subject(c, new);
+    if (!c->ready || (echo && new != NULL) || !controller_cares(c, old, new))
+        return;
+    const struct object *o = new != NULL ? new : old;
+    char *key = controller_key(object_namespace(o), object_name(o));
+    queue_add(c->queue, key);
+    free(key);
+}
+
+static void on_child(struct controller *c, const struct object *child)
+{
+    const char *uid = object_label(child, MARKS_LABEL_OWNER);
+    const char *key = uid == NULL ? NULL : controller_key_of_uid(c, uid);
+    if (key != NULL)
+        queue_add(c->queue, key);
+}
+
+void controller_on_change(struct controller *c, struct informer *informer, struct object *old,
+                          struct object *new, bool echo)
+{
+    if (c->stopping)
+        return;
+    if (controller_is_subject_informer(c, informer))
+        on_subject(c, old, new, echo);
+    if (!echo && c->ready && controller_is_child_informer(c, informer))
+        on_child(c, new != NULL ? new : old);
+}
+
+struct controller_view *controller_take_view(void *controller)
+{
+    struct controller *c = controller;
+    pthread_mutex_lock(&c->view_lock);
+    struct controller_view *v = controller_view_ref(c->view);
+    pthread_mutex_unlock(&c->view_lock);
+    return v;
+}

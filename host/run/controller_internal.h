@@ -1,0 +1,66 @@
+// The inside of a controller, shared by controller*.c only. Loop thread, except view and its lock.
+#ifndef RUN_CONTROLLER_INTERNAL_H
+#define RUN_CONTROLLER_INTERNAL_H
+
+#include <pthread.h>
+
+#include "run/controller.h"
+#include "run/key_state.h"
+#include "run/queue.h"
+
+struct controller_kind { // children of one kind in one namespace (or all)
+    const struct gvk *gvk;
+    struct informer_use *use;
+};
+
+struct controller_metrics {
+    struct series *success, *error, *requeue_after, *errors, *terminal, *seconds, *cpu, *parked;
+};
+
+struct subject_id; // UID -> key
+
+struct controller {
+    const struct controller_env *env;
+    struct script *script;
+    struct queue *queue;
+    struct inventory *inventory;
+    struct informer_use **subjects;
+    size_t subject_count;
+    bool scope_known; // subjects were acquired with the kind's scope known
+    struct controller_kind *kinds;
+    size_t kind_count;
+    const struct gvk **patch_kinds;
+    size_t patch_count;
+    struct key_states *keys;
+    struct subject_id *ids;
+    struct strset parked; // keys that wait for the children's stores
+    bool ready;           // subjects are synced and the inventory is loaded
+    bool stopping;
+    struct err trouble; // why the inventory is not there
+    void (*on_gone)(void *ud);
+    void *gone_ud;
+    struct controller_metrics m;
+    pthread_mutex_t view_lock;
+    struct controller_view *view; // what workers take
+};
+
+// controller_scope.c: informers and the view made of them
+void controller_open_subjects(struct controller *c);
+void controller_open_kinds(struct controller *c);
+void controller_close_informers(struct controller *c);
+void controller_refresh_view(struct controller *c);
+bool controller_is_subject_informer(const struct controller *c, const struct informer *i);
+bool controller_is_child_informer(const struct controller *c, const struct informer *i);
+void controller_each_subject(struct controller *c, void (*fn)(struct controller *c, struct object *o));
+
+// controller_subjects.c: which key a subject's UID is, and which changes matter
+void controller_know_subject(struct controller *c, const struct object *o);
+void controller_forget_subject(struct controller *c, const char *uid);
+const char *controller_key_of_uid(const struct controller *c, const char *uid);
+void controller_forget_subjects(struct controller *c);
+bool controller_cares(const struct controller *c, const struct object *old, const struct object *new);
+
+// controller_outcome.c
+void controller_open_metrics(struct controller *c);
+
+#endif

@@ -1,0 +1,241 @@
+// What becomes of a pass: reads installed, plan carried out, key given back.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/strset.h"
+#include "run/controller_internal.h"
+
+static const double second_buckets[] = {
+    .005, .01, .025, .05, .1,  .15, .2,  .25, .3, .35, .4, .45, .5, .6, .7, .8, .9, 1,  1.25, 1.5,
+    1.75, 2,   2.5,  3,   3.5, 4,   4.5, 5,   6,  7,   8,  9,   10, 15, 20, 25, 30, 40, 50,   60};
+static const double cpu_buckets[] = {25e-6,  50e-6,  100e-6, 200e-6, 400e-6,
+                                     800e-6, 1.6e-3, 5e-3,   20e-3,  100e-3};
+
+#define COUNT(a) (sizeof(a) / sizeof(a)[0])
+static const struct metric_def def_total = {"controller_runtime_reconcile_total", "Passes by result.",
+                                            METRIC_COUNTER, "controller,result"};
+static const struct metric_def def_errors = {"controller_runtime_reconcile_errors_total",
+                                             "Passes that failed.", METRIC_COUNTER, "controller"};
+static const struct metric_def def_terminal = {
+    "controller_runtime_terminal_reconcile_errors_total",
+    "Passes that failed and are not retried until an input changes.", METRIC_COUNTER, "controller"};
+static const struct metric_def def_seconds = {"controller_runtime_reconcile_time_seconds",
+                                              "Time of a pass, its writes included.",
+                                              METRIC_HISTOGRAM,
+                                              "controller",
+                                              second_buckets,
+                                              COUNT(second_buckets)};
+static const struct metric_def def_cpu = {"tidelock_pass_cpu_seconds",
+                                          "CPU time of a script's evaluation.",
+                                          METRIC_HISTOGRAM,
+                                          "controller",
+                                          cpu_buckets,
+                                          COUNT(cpu_buckets)};
+static const struct metric_def def_parked = {"tidelock_passes_parked_total",
+                                             "Passes that waited for a kind to be synced.", METRIC_COUNTER,
+                                             "controller"};
+static const struct metric_def def_workers = {"controller_runtime_max_concurrent_reconciles",
+                                              "Workers a script may use at once.", METRIC_GAUGE,
+                                              "controller"};
+
+void controller_open_metrics(struct controller *c)
+{
+    struct metrics *m = c->env->metrics;
+    struct metric *total = metrics_add(m, &def_total);
+    const char *name = c->script->name;
+    int workers = program_spec(c->script->program)->workers;
+    c->m.success = metric_series(total, name, "success");
+    c->m.error = metric_series(total, name, "error");
+    c->m.requeue_after = metric_series(total, name, "requeue_after");
+    c->m.errors = metric_series(metrics_add(m, &def_errors), name);
+    c->m.terminal = metric_series(metrics_add(m, &def_terminal), name);
+    c->m.seconds = metric_series(metrics_add(m, &def_seconds), name);
+    c->m.cpu = metric_series(metrics_add(m, &def_cpu), name);
+    c->m.parked = metric_series(metrics_add(m, &def_parked), name);
+    series_set(metric_series(metrics_add(m, &def_workers), name), workers > 0 ? workers : c->env->workers);
+}
+
+// A key's way through the writes.
+struct under_way {
+    struct controller *c;
+    struct outcome *o;
+};
+
+static void give_back(struct controller *c, struct outcome *o)
+{
+    queue_done(c->queue, o->key);
+    outcome_free(o);
+}
+
+static void set_timer(struct controller *c, const struct outcome *o, int64_t requeue_us)
+{
+    int64_t resync = program_spec(o->view->script->program)->resync_us;
+    if (resync > 0 && (requeue_us == 0 || resync < requeue_us))
+        requeue_us = resync;
+    queue_cancel_timer(c->queue, o->key);
+    if (requeue_us > 0)
+        queue_add_after(c->queue, o->key, (uint64_t)(requeue_us + 999) / 1000);
+}
+
+static void succeed(struct controller *c, struct outcome *o, int64_t requeue_us)
+{
+    queue_forget(c->queue, o->key);
+    set_timer(c, o, requeue_us);
+    if (o->subject != NULL) {
+        struct key_state *k = key_states_get(c->keys, o->key, object_uid(o->subject));
+        key_state_no_problem(k);
+        k->completed = true;
+    }
+    series_inc(requeue_us > 0 ? c->m.requeue_after : c->m.success);
+    give_back(c, o);
+}
+
+// Says a key's problem once, until it changes.
+static void report(struct controller *c, const struct outcome *o, const char *reason, const struct err *e,
+                   uint64_t retry_ms)
+{
+    struct key_state *k = key_states_get(c->keys, o->key, object_uid(o->subject));
+    bool new = key_state_problem(k, e->text);
+    enum log_level level = new ? LOG_WARN : LOG_DEBUG;
+    LOG_(level, "pass failed", F_STR("script", c->script->name), F_STR("key", o->key),
+         F_STR("reason", reason), F_STR("error", e->text), F_STR("traceback", o->traceback),
+         F_INT("retry_ms", (int64_t)retry_ms));
+    if (new)
+        recorder_event(c->env->recorder, o->subject, "Warning", reason, "Reconcile", e->text);
+}
+
+static void fail(struct controller *c, struct outcome *o, const char *reason, const struct err *e,
+                 int64_t at_least_ms)
+{
+    uint64_t ms = queue_retry(c->queue, o->key, at_least_ms > 0 ? (uint64_t)at_least_ms : 0);
+    series_inc(c->m.error);
+    series_inc(c->m.errors);
+    report(c, o, reason, e, ms);
+    give_back(c, o);
+}
+
+static void fail_pass(struct controller *c, struct outcome *o)
+{
+    static const char *const reasons[] = {[PASS_RAISED] = "ScriptError",
+                                          [PASS_RESULT] = "InvalidResult",
+                                          [PASS_DEADLINE] = "ScriptOverrun",
+                                          [PASS_MEMORY] = "ScriptOverrun",
+                                          [PASS_LIMIT] = "ScriptOverrun"};
+    const char *reason =
+        (size_t)o->end < COUNT(reasons) && reasons[o->end] != NULL ? reasons[o->end] : "ReconcileError";
+    if (o->reason[0] != '\0')
+        reason = o->reason;
+    if (o->end != PASS_INVALID) {
+        fail(c, o, reason, &o->err, (o->retry_after_us + 999) / 1000);
+        return;
+    }
+    queue_forget(c->queue, o->key); // terminal: only a changed input runs it again
+    queue_cancel_timer(c->queue, o->key);
+    series_inc(c->m.terminal);
+    report(c, o, reason, &o->err, 0);
+    give_back(c, o);
+}
+
+struct emission {
+    struct controller *c;
+    const struct object *about;
+};
+
+static void emit(void *ud, const struct plan_event *ev)
+{
+    const struct emission *e = ud;
+    recorder_event(e->c->env->recorder, e->about, ev->type, ev->reason, "Reconcile", ev->message);
+}
+
+static void on_applied(void *ud, const struct apply_result *result)
+{
+    struct under_way *u = ud;
+    struct controller *c = u->c;
+    struct outcome *o = u->o;
+    struct key_state *k = key_states_get(c->keys, o->key, object_uid(o->subject));
+    free(u);
+    struct emission emission = {c, o->subject};
+    key_state_events(k, o->plan, !k->completed && result->writes == 0, emit, &emission);
+    if (result->foreign_change && !c->stopping)
+        queue_add(c->queue, o->key);
+    struct err e = o->plan->errors ? o->plan->err : result->err;
+    if (o->plan->errors && result->failures > 0)
+        err_set(&e, (enum err_code) - o->plan->err.code, "%.600s; %.400s", o->plan->err.text,
+                result->err.text);
+    if (o->plan->errors || result->failures > 0)
+        fail(c, o, result->terminating ? "NamespaceTerminating" : "ApplyFailed", &e, result->retry_after_ms);
+    else
+        succeed(c, o, o->plan->requeue_us);
+}
+
+static void carry_out(struct controller *c, struct outcome *o)
+{
+    struct under_way *u = xcalloc(1, sizeof *u);
+    *u = (struct under_way){c, o};
+    apply_start(c->env->applier, &(struct apply_input){.view = o->view,
+                                                       .inventory = c->inventory,
+                                                       .subject = o->subject,
+                                                       .key = o->key,
+                                                       .plan = o->plan,
+                                                       .on_done = on_applied,
+                                                       .ud = u});
+}
+
+static void park(struct controller *c, struct outcome *o)
+{
+    bool for_children = o->reads.count == 0 && o->view->children != NULL;
+    series_inc(c->m.parked);
+    if (for_children && o->view == c->view)
+        strset_add(&c->parked, o->key); // until controller_on_state finds them synced
+    else if (for_children)
+        queue_add(c->queue, o->key); // the stores have changed meanwhile
+    give_back(c, o);
+}
+
+static void install_reads(struct controller *c, struct outcome *o)
+{
+    if (o->kind == OUTCOME_GONE) {
+        deps_forget(c->env->deps, c, o->key);
+        key_states_forget(c->keys, o->key);
+        return;
+    }
+    if (o->kind == OUTCOME_PARKED && o->reads.count == 0)
+        return; // it did not run: what the last pass read still counts
+    if (deps_install(c->env->deps, c, o->key, &o->reads, o->revision, &o->view->script->as))
+        queue_add(c->queue, o->key);
+}
+
+void controller_on_outcome(struct outcome *o)
+{
+    struct controller *c = o->owner;
+    if (!c->stopping)
+        install_reads(c, o);
+    store_snapshot_release(c->env->store_clock, o->revision);
+    series_observe(c->m.seconds, (double)o->wall_us / 1e6);
+    if (o->cpu_us > 0)
+        series_observe(c->m.cpu, (double)o->cpu_us / 1e6);
+    if (c->stopping) {
+        give_back(c, o);
+        return;
+    }
+    switch (o->kind) {
+    case OUTCOME_PLANNED:
+        carry_out(c, o);
+        return;
+    case OUTCOME_PARKED:
+        park(c, o);
+        return;
+    case OUTCOME_FAILED:
+        fail_pass(c, o);
+        return;
+    case OUTCOME_NIL:
+    case OUTCOME_GONE:
+    case OUTCOME_DELETING:
+    case OUTCOME_PAUSED:
+        break;
+    }
+    succeed(c, o, 0);
+}
