@@ -263,7 +263,7 @@ return {
         add_and_await "a"
         assert.is_true(host:running())
 
-        plane:apply_text(([[
+        local kind_and_rights = ([[
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: lates.GROUP}
@@ -285,7 +285,8 @@ kind: ClusterRoleBinding
 metadata: {name: GROUP}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: GROUP}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
-]]):gsub("GROUP", group))
+]]):gsub("GROUP", group)
+        plane:apply_text(kind_and_rights)
         plane:kubectl { "wait", "--for=condition=Established", "crd/lates." .. group, "--timeout=30s" }
         plane:apply_text(("apiVersion: %s/v1\nkind: Late\nmetadata: {name: one}\n"):format(group), namespace)
         eventually(60, "the late kind's subject is served", function()

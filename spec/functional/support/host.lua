@@ -29,8 +29,6 @@ end
 --- Starts `tidelock run`. options: plane (its host.kubeconfig is used), kubeconfig (a path; false: no flag), args, env,
 --- format ("json").
 function host.start(options)
-    local self = setmetatable({ folder = process.temporary_folder(), port = free_port() }, Host)
-    self.log_path = self.folder .. "/log"
     local args = { host.binary(), "run", "--log-format", options.format or "json" }
     local kubeconfig = options.kubeconfig
     if kubeconfig == nil then
@@ -40,6 +38,8 @@ function host.start(options)
         args[#args + 1] = "--kubeconfig"
         args[#args + 1] = kubeconfig
     end
+    local self = setmetatable({ folder = process.temporary_folder(), port = free_port() }, Host)
+    self.log_path = self.folder .. "/log"
     args[#args + 1] = "--admin-address"
     args[#args + 1] = "127.0.0.1:" .. self.port
     for _, arg in ipairs(options.args or {}) do
