@@ -1,5 +1,6 @@
 #include "run/controller.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,6 +81,41 @@ static bool subjects_synced(const struct controller *c)
     return true;
 }
 
+// Says a state once.
+static void tell_state(struct controller *c)
+{
+    struct err why = {0};
+    char text[ERR_TEXT_MAX];
+    enum controller_state state = controller_state(c, &why);
+    snprintf(text, sizeof text, "%s: %.900s", controller_state_name(state), why.text);
+    if (strcmp(text, c->said) == 0)
+        return;
+    memcpy(c->said, text, sizeof text);
+    if (state == CONTROLLER_WAITING || state == CONTROLLER_FORBIDDEN)
+        log_warn("script waits", F_STR("script", c->script->name), F_STR("subject", c->script->subject->text),
+                 F_STR("state", controller_state_name(state)), F_STR("error", why.text));
+    if (c->on_state_change != NULL)
+        c->on_state_change(c->state_ud, c);
+}
+
+void controller_on_state_change(struct controller *c, void (*fn)(void *ud, struct controller *c), void *ud)
+{
+    c->on_state_change = fn;
+    c->state_ud = ud;
+    fn(ud, c);
+}
+
+void controller_pause(struct controller *c, bool paused)
+{
+    if (c->paused == paused)
+        return;
+    c->paused = paused;
+    controller_refresh_view(c);
+    log_info("script paused or resumed", F_STR("script", c->script->name), F_BOOL("paused", paused));
+    if (!paused && c->ready)
+        controller_each_subject(c, wake_subject);
+}
+
 void controller_on_state(struct controller *c)
 {
     struct resource r;
@@ -100,6 +136,7 @@ void controller_on_state(struct controller *c)
     }
     if (ready && child_stores_synced(c->view->children))
         wake_parked(c);
+    tell_state(c);
 }
 
 static void on_inventory(void *ud)
@@ -209,11 +246,13 @@ enum controller_state controller_state(const struct controller *c, struct err *e
         if (answer != INFORMER_SYNCED)
             return CONTROLLER_SYNCING;
     }
-    if (inventory_is_loaded(c->inventory))
-        return CONTROLLER_RUNNING;
+    for (size_t i = 0; i < c->kind_count; i++) {
+        if (informer_use_state(c->kinds[i].use, e) == INFORMER_FORBIDDEN)
+            return CONTROLLER_FORBIDDEN;
+    }
     if (e != NULL)
         *e = c->trouble;
-    return CONTROLLER_SYNCING;
+    return inventory_is_loaded(c->inventory) ? CONTROLLER_RUNNING : CONTROLLER_SYNCING;
 }
 
 void controller_wake(struct controller *c, const char *key)

@@ -32,6 +32,10 @@ struct controller_env { // the same for all; outlives them
 struct controller *controller_new(const struct controller_env *env, struct script *script /* taken */);
 // The next version of the same script; taken.
 void controller_swap(struct controller *c, struct script *script);
+// Stops passes, not watching; all keys run when it ends.
+void controller_pause(struct controller *c, bool paused);
+// fn is told now, and each time the state or the reason for it has changed.
+void controller_on_state_change(struct controller *c, void (*fn)(void *ud, struct controller *c), void *ud);
 // No new passes; frees itself when the last plan is through, then calls on_gone. Children stay.
 void controller_stop(struct controller *c, void (*on_gone)(void *ud), void *ud);
 const struct script *controller_script(const struct controller *c);
@@ -40,7 +44,7 @@ enum controller_state {
     CONTROLLER_WAITING, // its subject's kind is unknown to the server
     CONTROLLER_SYNCING, // lists are not complete yet
     CONTROLLER_RUNNING,
-    CONTROLLER_FORBIDDEN, // the host may not list and watch the subject
+    CONTROLLER_FORBIDDEN, // the host may not list and watch the subject, or a kind of its children
 };
 enum controller_state controller_state(const struct controller *c, struct err *e /* why; may be NULL */);
 const char *controller_state_name(enum controller_state s);

@@ -36,9 +36,13 @@ struct controller {
     struct strset parked; // keys that wait for the children's stores
     bool ready;           // subjects are synced and the inventory is loaded
     bool stopping;
-    struct err trouble; // why the inventory is not there
+    bool paused;             // by the ConfigMap's annotation
+    char said[ERR_TEXT_MAX]; // the last state that was told
+    struct err trouble;      // why the inventory is not there
     void (*on_gone)(void *ud);
     void *gone_ud;
+    void (*on_state_change)(void *ud, struct controller *c);
+    void *state_ud;
     struct controller_metrics m;
     pthread_mutex_t view_lock;
     struct controller_view *view; // what workers take

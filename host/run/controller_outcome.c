@@ -55,7 +55,8 @@ void controller_open_metrics(struct controller *c)
     c->m.seconds = metric_series(metrics_add(m, &def_seconds), name);
     c->m.cpu = metric_series(metrics_add(m, &def_cpu), name);
     c->m.parked = metric_series(metrics_add(m, &def_parked), name);
-    series_set(metric_series(metrics_add(m, &def_workers), name), workers > 0 ? workers : c->env->workers);
+    series_set(metric_series(metrics_add(m, &def_workers), name),
+               workers > 0 ? (double)workers : (double)c->env->workers);
 }
 
 // A key's way through the writes.
@@ -66,6 +67,8 @@ struct under_way {
 
 static void give_back(struct controller *c, struct outcome *o)
 {
+    uint64_t now = clock_now_us(loop_clock(c->env->loop));
+    series_observe(c->m.seconds, (double)(now - o->start_us) / 1e6);
     queue_done(c->queue, o->key);
     outcome_free(o);
 }
@@ -186,7 +189,7 @@ static void carry_out(struct controller *c, struct outcome *o)
 
 static void park(struct controller *c, struct outcome *o)
 {
-    bool for_children = o->reads.count == 0 && o->view->children != NULL;
+    bool for_children = !o->ran;
     series_inc(c->m.parked);
     if (for_children && o->view == c->view)
         strset_add(&c->parked, o->key); // until controller_on_state finds them synced
@@ -202,8 +205,8 @@ static void install_reads(struct controller *c, struct outcome *o)
         key_states_forget(c->keys, o->key);
         return;
     }
-    if (o->kind == OUTCOME_PARKED && o->reads.count == 0)
-        return; // it did not run: what the last pass read still counts
+    if (!o->ran)
+        return; // what the last pass read still counts
     if (deps_install(c->env->deps, c, o->key, &o->reads, o->revision, &o->view->script->as))
         queue_add(c->queue, o->key);
 }
@@ -214,7 +217,6 @@ void controller_on_outcome(struct outcome *o)
     if (!c->stopping)
         install_reads(c, o);
     store_snapshot_release(c->env->store_clock, o->revision);
-    series_observe(c->m.seconds, (double)o->wall_us / 1e6);
     if (o->cpu_us > 0)
         series_observe(c->m.cpu, (double)o->cpu_us / 1e6);
     if (c->stopping) {

@@ -172,7 +172,7 @@ static bool same_children(const struct child_stores *a, const struct child_store
 
 static bool same_view(const struct controller_view *a, const struct controller_view *b)
 {
-    if (a->script != b->script || a->store_count != b->store_count ||
+    if (a->script != b->script || a->paused != b->paused || a->store_count != b->store_count ||
         !same_children(a->children, b->children))
         return false;
     for (size_t i = 0; i < a->store_count; i++)
@@ -193,6 +193,7 @@ void controller_refresh_view(struct controller *c)
     }
     struct controller_view *v = controller_view_new(script_ref(c->script), children_now(c), stores, n),
                            *old = c->view;
+    v->paused = c->paused;
     if (old != NULL && same_view(old, v)) {
         controller_view_unref(v);
         return;

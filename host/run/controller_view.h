@@ -9,12 +9,13 @@
 struct controller_view {
     unsigned refs;                 // atomic
     struct script *script;         // +1
+    bool paused;                   // by the ConfigMap's annotation
     struct child_stores *children; // +1; NULL: the inventory is not loaded yet
     size_t store_count;            // of the subject: one, or one a namespace
     struct store **stores;         // +1 each; owned
 };
 
-// Takes the references it is given.
+// Takes the references it is given; paused is false.
 struct controller_view *controller_view_new(struct script *script, struct child_stores *children,
                                             struct store **stores, size_t count);
 struct controller_view *controller_view_ref(struct controller_view *v);
