@@ -1,4 +1,5 @@
---- The library of a script: `local k8s = require "tidelock"`. Pure functions; nothing here reads or writes the cluster.
+--- The library of a script: `local k8s = require "tidelock"`. Pure functions; nothing here reads or writes the
+--- cluster.
 local native = require "tidelock.native"
 local selector = require "tidelock.selector"
 
@@ -46,7 +47,8 @@ function k8s.event(kind, reason, message)
   return { type = kind, reason = reason, message = message or "" }
 end
 
---- Marks a table as a list, so that it is written as `[]` also when it is empty. What is read from the cluster is marked already.
+--- Marks a table as a list, so that it is written as `[]` also when it is empty. What is read from the cluster is
+--- marked already.
 ---@param list? any[]
 ---@return any[]
 function k8s.array(list)
@@ -60,7 +62,8 @@ function k8s.is_array(value)
   return native.is_array(value)
 end
 
---- An amount such as "500m" or "2Gi": compares exactly (==, <, <=, and q:compare(other)), adds, subtracts, multiplies by a whole number, prints in the
+--- An amount such as "500m" or "2Gi": compares exactly (==, <, <=, and q:compare(other)), adds, subtracts,
+--- multiplies by a whole number, prints in the
 --- API's canonical form, and may be returned where the API wants a quantity. q:tonumber() gives a plain number.
 ---@param amount string|number|tidelock.Quantity
 ---@return tidelock.Quantity
@@ -107,7 +110,7 @@ end
 
 --- Walks into a value without raising: `k8s.get(pod, "status.phase", "Unknown")`.
 ---@param value any
----@param path string|(string|integer)[] dotted; as a list when a key has dots: { "metadata", "annotations", "example.com/a" }
+---@param path string|(string|integer)[] dotted; a list when a key has dots: { "metadata", "labels", "example.com/a" }
 ---@param default? any what is given when something on the way is missing
 ---@return any
 function k8s.get(value, path, default)
@@ -126,7 +129,8 @@ function k8s.get(value, path, default)
   return value
 end
 
---- Does a label selector match? A map of labels, a LabelSelector (matchLabels, matchExpressions) or a text such as "app=web,tier in (a,b)".
+--- Does a label selector match? A map of labels, a LabelSelector (matchLabels, matchExpressions) or a text such as
+--- "app=web,tier in (a,b)".
 ---@param wanted table|string
 ---@param labels table<string, string>|nil
 ---@return boolean
@@ -149,7 +153,8 @@ function k8s.copy(value)
   return native.mark_like(copy, value)
 end
 
---- A new value: `base` with `over` laid on it. Objects are merged member by member, anything else is replaced, k8s.null takes a member away.
+--- A new value: `base` with `over` laid on it. Objects are merged member by member, anything else is replaced,
+--- k8s.null takes a member away.
 ---@param base any
 ---@param over any
 ---@return any

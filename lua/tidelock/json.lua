@@ -1,4 +1,5 @@
---- `local json = require "tidelock.json"`: JSON as the API writes it. 64-bit integers, null, `[]` and `{}` stay what they are; keys are sorted.
+--- `local json = require "tidelock.json"`: JSON as the API writes it. 64-bit integers, null, `[]` and `{}` stay what
+--- they are; keys are sorted.
 local native = require "tidelock.native"
 
 ---@class tidelock.json

@@ -1,4 +1,4 @@
---- `local sha256 = require "tidelock.sha256"`: a digest in hex, e.g. of a configuration whose change must roll the pods.
+--- `local sha256 = require "tidelock.sha256"`: a digest in hex, e.g. of a configuration whose change must roll pods.
 local native = require "tidelock.native"
 
 ---@class tidelock.sha256
