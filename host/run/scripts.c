@@ -199,6 +199,21 @@ static void start_entry(struct scripts *s, struct entry *e)
     free(text);
 }
 
+static void sweep_origins(struct scripts *s)
+{
+    struct origin *o, *next;
+    for (o = TAILQ_FIRST(&s->origins); o != NULL; o = next) {
+        const struct entry *e;
+        next = TAILQ_NEXT(o, all);
+        TAILQ_FOREACH (e, &s->entries, all) {
+            if (e->origin == o)
+                break;
+        }
+        if (o->removed && e == NULL)
+            origin_free(s, o);
+    }
+}
+
 // Starts what waits and may run; an older script with the same identity takes over from a younger one.
 static void settle(struct scripts *s)
 {
@@ -216,6 +231,7 @@ static void settle(struct scripts *s)
         else if (!rival->gone && !rival->stopping)
             refuse(s, e, rival);
     }
+    sweep_origins(s);
 }
 
 // ---- what a bundle holds
