@@ -142,6 +142,15 @@ functional.describe("ways to the server", function()
         functional.host.start({ plane = plane, kubeconfig = false, env = { HOME = folder } }):await_ready()
     end)
 
+    it("--server in place of the file's", function()
+        local text = process.read_file(plane:kubeconfig())
+            :gsub("pki/", plane.dir .. "/pki/"):gsub("https://[%d.:]+", "https://127.0.0.1:1")
+        process.write_file(folder .. "/other-server", text)
+        functional.host.start({
+            plane = plane, kubeconfig = folder .. "/other-server", args = { "--server", plane.server },
+        }):await_ready()
+    end)
+
     it("a token in a file", function()
         local text = process.read_file(plane:kubeconfig())
             :gsub("pki/", plane.dir .. "/pki/"):gsub("token: %x+", "tokenFile: " .. plane.dir .. "/host.token")
