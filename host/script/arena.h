@@ -1,22 +1,44 @@
-// The memory of one Lua state: a region of the worker's own with size-class free lists, so that a collection gives bytes back, and
-// reset as a whole in O(chunks) after the pass (no lua_close). Counts live bytes. One owner thread.
+// The memory of one Lua state: a region of the worker's own with size-class free lists, so that a collection
+// gives bytes back, and reset as a whole in O(chunks) after the pass (no lua_close). Counts live bytes. One
+// owner thread.
 //
-// Limits: past `soft` live bytes `on_soft` is called once until live falls below 75 % again (it arms the hook that collects and then
-// raises); past `hard` the allocator answers NULL, which LuaJIT does not survive everywhere: the soft limit keeps it out of reach.
+// Limits: past `soft` live bytes `on_soft` is called once until live falls below 75 % again (it arms the hook
+// that collects and then raises). Past `hard` (live bytes, or bytes taken for them, which fragmentation can
+// make more) `on_hard` is called, which must not return; without one the allocator answers NULL, which LuaJIT
+// does not survive everywhere.
+//
+// An image: what the arena holds after a state's set-up is saved once and put back before each pass by one
+// copy. The addresses stay the same, so the state in it is as it was.
 #ifndef SCRIPT_ARENA_H
 #define SCRIPT_ARENA_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct arena;
 
 struct arena *arena_new(void);
 void arena_free(struct arena *a);
 void arena_limit(struct arena *a, size_t soft, size_t hard, void (*on_soft)(void *ud), void *ud);
+void arena_on_hard(struct arena *a,
+                   void (*on_hard)(void *ud)); // with the ud of arena_limit; NULL: the allocator answers NULL
 void *arena_alloc(void *ud, void *ptr, size_t osize, size_t nsize); // lua_Alloc; ud is the arena
 size_t arena_live(const struct arena *a);
-size_t arena_peak(const struct arena *a);
-// Everything is gone at once; memory beyond `keep` bytes goes back to the system.
+size_t arena_peak(const struct arena *a);   // most live bytes since the last reset or restore
+size_t arena_mapped(const struct arena *a); // taken from the system
+// Everything is gone at once; memory beyond `keep` bytes goes back to the system. Limits are lifted.
 void arena_reset(struct arena *a, size_t keep);
+
+enum {
+    ARENA_IMAGE_MAX = 512 * 1024
+}; // an arena that is saved may hold at most this much, and no block above 64 KiB
+void arena_save(struct arena *a);
+void arena_restore(struct arena *a, size_t keep); // as arena_reset, then the image
+
+// Whose memory it is: free for the user of the arena.
+void arena_set_owner(struct arena *a, void *owner);
+void *arena_owner(const struct arena *a);
+// A number for a block below 64 KiB that depends only on the calls made so far, not on addresses.
+uint64_t arena_ordinal(const struct arena *a, const void *p);
 
 #endif

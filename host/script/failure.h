@@ -1,4 +1,5 @@
-// The error object of k8s.retry and k8s.invalid: a userdata that stays what it is when it is caught and raised again. The pass's thread.
+// The error object of k8s.retry and k8s.invalid: a userdata that stays what it is when it is caught and
+// raised again. The pass's thread.
 #ifndef SCRIPT_FAILURE_H
 #define SCRIPT_FAILURE_H
 
@@ -20,8 +21,8 @@ struct failure {
 // Makes the metatable in the registry of a fresh state. May raise.
 void failure_open(lua_State *L);
 // Reasons and messages that are too long are cut. May raise.
-void failure_push(lua_State *L, enum failure_kind kind, const char *reason, size_t reason_len, const char *message,
-                  size_t message_len, int64_t after_us);
+void failure_push(lua_State *L, enum failure_kind kind, const char *reason, size_t reason_len,
+                  const char *message, size_t message_len, int64_t after_us);
 const struct failure *failure_get(lua_State *L, int idx); // NULL: the value is something else
 
 #endif

@@ -1,0 +1,127 @@
+#include "script/base_lib.h"
+
+#include <lauxlib.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "script/convert.h"
+#include "script/sandbox.h"
+
+static void check_table(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    convert_force(L, 1);
+}
+
+int base_lib_rawget(lua_State *L)
+{
+    check_table(L);
+    luaL_checkany(L, 2);
+    lua_settop(L, 2);
+    lua_rawget(L, 1);
+    return 1;
+}
+
+int base_lib_rawset(lua_State *L)
+{
+    check_table(L);
+    luaL_checkany(L, 2);
+    luaL_checkany(L, 3);
+    lua_settop(L, 3);
+    lua_rawset(L, 1);
+    return 1;
+}
+
+int base_lib_rawlen(lua_State *L)
+{
+    int type = lua_type(L, 1);
+    luaL_argcheck(L, type == LUA_TTABLE || type == LUA_TSTRING, 1, "table or string expected");
+    lua_pushinteger(L, (lua_Integer)lua_objlen(L, 1));
+    return 1;
+}
+
+int base_lib_setmetatable(lua_State *L)
+{
+    int type = lua_type(L, 2);
+    check_table(L);
+    luaL_argcheck(L, type == LUA_TNIL || type == LUA_TTABLE, 2, "nil or table expected");
+    if (luaL_getmetafield(L, 1, "__metatable"))
+        return luaL_error(L,
+                          "cannot change a protected metatable (lists and objects that were read have one of "
+                          "their own: copy them first)");
+    lua_settop(L, 2);
+    lua_setmetatable(L, 1);
+    return 1;
+}
+
+static void push_number(lua_State *L)
+{
+    char text[64];
+    lua_Number n = lua_tonumber(L, 1);
+    if (n == floor(n) && fabs(n) <= 9007199254740992.0)
+        snprintf(text, sizeof(text), "%.0f", n == 0 ? 0 : n);
+    else if (n != n)
+        snprintf(text, sizeof(text), "nan");
+    else
+        snprintf(text, sizeof(text), LUA_NUMBER_FMT, n);
+    lua_pushstring(L, text);
+}
+
+int base_lib_tostring(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    lua_settop(L, 1);
+    if (luaL_getmetafield(L, 1, "__tostring")) {
+        lua_pushvalue(L, 1);
+        sandbox_call(L, 1, 1, "tostring");
+        if (lua_type(L, -1) == LUA_TNUMBER)
+            lua_tostring(L, -1);
+        if (lua_type(L, -1) != LUA_TSTRING)
+            return luaL_error(L, "'__tostring' must return a string, got %s", luaL_typename(L, -1));
+        return 1;
+    }
+    switch (lua_type(L, 1)) {
+    case LUA_TSTRING:
+        break;
+    case LUA_TNUMBER:
+        push_number(L);
+        break;
+    case LUA_TBOOLEAN:
+        lua_pushstring(L, lua_toboolean(L, 1) ? "true" : "false");
+        break;
+    default:
+        lua_pushstring(L, luaL_typename(L, 1)); // nil; an address would differ from run to run
+    }
+    return 1;
+}
+
+int base_lib_pcall(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    int failed = sandbox_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, "pcall");
+    luaL_checkstack(L, 1, "too many results");
+    lua_pushboolean(L, !failed);
+    lua_insert(L, 1);
+    return lua_gettop(L);
+}
+
+int base_lib_xpcall(lua_State *L)
+{
+    luaL_checkany(L, 1);
+    luaL_checkany(L, 2);
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 2);
+    lua_replace(L, 1); // 1: handler
+    lua_replace(L, 2); // 2: function, 3..: arguments
+    int failed = sandbox_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, "xpcall");
+    if (failed) {
+        // The error object is at 2; as LuaJIT does, a handler that fails gives its own error.
+        lua_pushvalue(L, 1);
+        lua_insert(L, 2);
+        sandbox_pcall(L, 1, LUA_MULTRET, "xpcall");
+    }
+    luaL_checkstack(L, 1, "too many results");
+    lua_pushboolean(L, !failed);
+    lua_replace(L, 1);
+    return lua_gettop(L);
+}

@@ -1,0 +1,15 @@
+// Global functions that are ours instead of LuaJIT's. May raise.
+#ifndef SCRIPT_BASE_LIB_H
+#define SCRIPT_BASE_LIB_H
+
+#include <lua.h>
+
+int base_lib_pcall(lua_State *L);  // catches no stop of the pass
+int base_lib_rawget(lua_State *L); // these four make lazy tables whole first
+int base_lib_rawlen(lua_State *L);
+int base_lib_rawset(lua_State *L);
+int base_lib_setmetatable(lua_State *L);
+int base_lib_tostring(lua_State *L); // no addresses; integral numbers as integers
+int base_lib_xpcall(lua_State *L);   // the handler runs after the error, protected
+
+#endif

@@ -1,0 +1,31 @@
+// Bytecode made by the host from source text; never read from outside. Immutable once made; any thread.
+#ifndef SCRIPT_CODE_H
+#define SCRIPT_CODE_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum { CODE_SOURCE_MAX = 4 * 1024 * 1024 };
+
+struct code {
+    char *name; // what errors show
+    char *bytes;
+    size_t len;
+};
+
+// Compiles source text. 0; -ERR_PARSE with file:line (bytecode, a syntax error, a number literal that would
+// be a C type); -ERR_LIMIT.
+int code_compile(const char *name, const char *text, size_t len, struct code *ret, struct err *e);
+void code_fini(struct code *c);
+
+struct lua_State;
+// Pushes the chunk as a function. May raise (memory).
+void code_push(struct lua_State *L, const struct code *c);
+
+// A module of the library, compiled at its first use and kept for the process; NULL: there is none of that
+// name. Its chunk is named
+// "[tidelock.json]": by the bracket, frames of the host are told from frames of a script.
+const struct code *code_bundled(const char *module);
+
+#endif

@@ -1,0 +1,310 @@
+#include "script/order.h"
+
+#include <lauxlib.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "script/convert.h"
+#include "script/sandbox.h"
+
+enum kind { KIND_NUMBER, KIND_STRING, KIND_BOOLEAN, KIND_OBJECT };
+
+struct key {
+    enum kind kind;
+    unsigned place; // in the table of keys
+    union {
+        double number;
+        uint64_t ordinal; // objects; false and true
+        struct {
+            const char *text; // anchored by the table of keys
+            size_t len;
+        } string;
+    } as;
+};
+
+struct order {
+    size_t count;
+    struct key keys[];
+};
+
+static char cache_key; // in the registry: {table, keys, order} of the last walk by next
+
+static int absolute(lua_State *L, int idx)
+{
+    return idx < 0 && idx > LUA_REGISTRYINDEX ? lua_gettop(L) + idx + 1 : idx;
+}
+
+static void read_key(lua_State *L, int idx, struct key *ret)
+{
+    switch (lua_type(L, idx)) {
+    case LUA_TNUMBER:
+        ret->kind = KIND_NUMBER;
+        ret->as.number = lua_tonumber(L, idx);
+        break;
+    case LUA_TSTRING:
+        ret->kind = KIND_STRING;
+        ret->as.string.text = lua_tolstring(L, idx, &ret->as.string.len);
+        break;
+    case LUA_TBOOLEAN:
+        ret->kind = KIND_BOOLEAN;
+        ret->as.ordinal = (uint64_t)lua_toboolean(L, idx);
+        break;
+    case LUA_TLIGHTUSERDATA: // null is the only one a script has
+        ret->kind = KIND_OBJECT;
+        ret->as.ordinal = 0;
+        break;
+    default:
+        ret->kind = KIND_OBJECT;
+        ret->as.ordinal = 1 + sandbox_ordinal(L, lua_topointer(L, idx));
+    }
+}
+
+static int compare(const struct key *a, const struct key *b)
+{
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    if (a->kind == KIND_NUMBER)
+        return (a->as.number > b->as.number) - (a->as.number < b->as.number);
+    if (a->kind != KIND_STRING)
+        return (a->as.ordinal > b->as.ordinal) - (a->as.ordinal < b->as.ordinal);
+    size_t common = a->as.string.len < b->as.string.len ? a->as.string.len : b->as.string.len;
+    int r = memcmp(a->as.string.text, b->as.string.text, common);
+    if (r != 0)
+        return r;
+    return (a->as.string.len > b->as.string.len) - (a->as.string.len < b->as.string.len);
+}
+
+// Merge sort: no input makes it slow. Short runs by insertion.
+static void sort_keys(struct key *keys, struct key *spare, size_t n)
+{
+    if (n <= 8) {
+        for (size_t i = 1; i < n; i++) {
+            struct key k = keys[i];
+            size_t j = i;
+            for (; j > 0 && compare(&keys[j - 1], &k) > 0; j--)
+                keys[j] = keys[j - 1];
+            keys[j] = k;
+        }
+        return;
+    }
+    size_t half = n / 2;
+    sort_keys(keys, spare, half);
+    sort_keys(keys + half, spare, n - half);
+    memcpy(spare, keys, half * sizeof(*keys));
+    size_t i = 0;
+    size_t j = half;
+    for (size_t k = 0; i < half; k++)
+        keys[k] = j == n || compare(&spare[i], &keys[j]) <= 0 ? spare[i++] : keys[j++];
+}
+
+bool order_is_natural(lua_State *L, int idx)
+{
+    idx = absolute(L, idx);
+    luaL_checkstack(L, 4, "too many values");
+    double last = 0;
+    size_t n = 0;
+    lua_pushnil(L);
+    while (lua_next(L, idx)) {
+        lua_pop(L, 1);
+        n++;
+        if (lua_type(L, -1) == LUA_TNUMBER && lua_tonumber(L, -1) == last + 1) {
+            last++;
+        } else if (n > 1 || lua_next(L, idx)) { // more than one key, and not a plain sequence
+            lua_settop(L, lua_gettop(L) - (n > 1 ? 1 : 2));
+            return false;
+        } else {
+            return true;
+        }
+    }
+    return true;
+}
+
+static size_t count_keys(lua_State *L, int idx)
+{
+    size_t n = 0;
+    lua_pushnil(L);
+    while (lua_next(L, idx)) {
+        lua_pop(L, 1);
+        n++;
+    }
+    return n;
+}
+
+void order_push(lua_State *L, int idx)
+{
+    idx = absolute(L, idx);
+    luaL_checkstack(L, 8, "too many values");
+    size_t n = count_keys(L, idx);
+    lua_createtable(L, (int)n, 0);
+    int keys = lua_gettop(L);
+    struct order *o = lua_newuserdata(L, sizeof(*o) + n * sizeof(o->keys[0]));
+    o->count = 0;
+    lua_pushnil(L);
+    while (lua_next(L, idx)) {
+        lua_pop(L, 1);
+        o->keys[o->count].place = (unsigned)o->count + 1;
+        read_key(L, -1, &o->keys[o->count]);
+        o->count++;
+        lua_pushvalue(L, -1);
+        lua_rawseti(L, keys, (int)o->count);
+    }
+    if (n > 8) {
+        struct key *spare = lua_newuserdata(L, n * sizeof(*spare));
+        sort_keys(o->keys, spare, n);
+        lua_pop(L, 1);
+    } else {
+        sort_keys(o->keys, NULL, n);
+    }
+    sandbox_charge(L, 8 * n);
+}
+
+size_t order_count(lua_State *L, int order)
+{
+    const struct order *o = lua_touserdata(L, order);
+    return o->count;
+}
+
+void order_push_key(lua_State *L, int keys, int order, size_t i)
+{
+    const struct order *o = lua_touserdata(L, order);
+    lua_rawgeti(L, keys, (int)o->keys[i].place);
+}
+
+size_t order_after(lua_State *L, int order, int idx)
+{
+    const struct order *o = lua_touserdata(L, order);
+    struct key k;
+    read_key(L, idx, &k);
+    size_t low = 0;
+    size_t high = o->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (compare(&o->keys[middle], &k) <= 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// Pushes the first key from place i on that still has a value, and the value; returns the place behind it, or
+// 0 when there is none.
+static size_t push_from(lua_State *L, int table, int keys, int order, size_t i)
+{
+    for (size_t n = order_count(L, order); i < n; i++) {
+        order_push_key(L, keys, order, i);
+        lua_pushvalue(L, -1);
+        lua_rawget(L, table);
+        if (!lua_isnil(L, -1))
+            return i + 1;
+        lua_pop(L, 2);
+    }
+    return 0;
+}
+
+// Upvalues: the table, keys, order, the place.
+static int on_step(lua_State *L)
+{
+    lua_settop(L, 0);
+    size_t i = (size_t)lua_tointeger(L, lua_upvalueindex(4));
+    i = push_from(L, lua_upvalueindex(1), lua_upvalueindex(2), lua_upvalueindex(3), i);
+    if (i == 0) {
+        lua_pushnil(L);
+        return 1;
+    }
+    lua_pushinteger(L, (lua_Integer)i);
+    lua_replace(L, lua_upvalueindex(4));
+    return 2;
+}
+
+// Upvalue 1: LuaJIT's own next, which for in pairs runs without a call.
+int order_pairs(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    convert_force(L, 1);
+    lua_settop(L, 1);
+    if (order_is_natural(L, 1)) {
+        lua_pushvalue(L, lua_upvalueindex(1));
+    } else {
+        lua_pushvalue(L, 1);
+        order_push(L, 1);
+        lua_pushinteger(L, 0);
+        lua_pushcclosure(L, on_step, 4);
+    }
+    lua_pushvalue(L, 1);
+    lua_pushnil(L);
+    return 3;
+}
+
+// The least key, by one look at each: next(t) as a test for emptiness makes nothing.
+static int push_first(lua_State *L)
+{
+    struct key least;
+    struct key k;
+    bool found = false;
+    lua_settop(L, 1);
+    lua_pushlightuserdata(L, &cache_key); // a new walk begins
+    lua_pushnil(L);
+    lua_rawset(L, LUA_REGISTRYINDEX);
+    lua_pushnil(L); // 2: the least so far
+    lua_pushnil(L);
+    while (lua_next(L, 1)) {
+        lua_pop(L, 1);
+        read_key(L, -1, &k);
+        if (found && compare(&k, &least) >= 0)
+            continue;
+        least = k;
+        found = true;
+        lua_pushvalue(L, -1);
+        lua_replace(L, 2);
+    }
+    if (!found)
+        return 1;
+    lua_pushvalue(L, 2);
+    lua_rawget(L, 1);
+    return 2;
+}
+
+// Pushes table, keys and order of the last walk if it was over the table at 1; else begins one.
+static void push_walk(lua_State *L)
+{
+    lua_pushlightuserdata(L, &cache_key);
+    lua_rawget(L, LUA_REGISTRYINDEX);
+    if (lua_istable(L, -1)) {
+        lua_rawgeti(L, -1, 1);
+        bool same = lua_rawequal(L, -1, 1);
+        lua_pop(L, 1);
+        if (same) {
+            lua_rawgeti(L, -1, 2);
+            lua_rawgeti(L, -2, 3);
+            return;
+        }
+    }
+    order_push(L, 1); // 4: keys, 5: order
+    lua_createtable(L, 3, 0);
+    for (int i = 1; i <= 3; i++) {
+        lua_pushvalue(L, i == 1 ? 1 : i + 2);
+        lua_rawseti(L, -2, i);
+    }
+    lua_pushlightuserdata(L, &cache_key);
+    lua_insert(L, -2);
+    lua_rawset(L, LUA_REGISTRYINDEX);
+}
+
+int order_next(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    convert_force(L, 1);
+    if (lua_isnoneornil(L, 2))
+        return push_first(L);
+    lua_settop(L, 2);
+    push_walk(L); // 3: the walk, 4: keys, 5: order
+    size_t i = order_after(L, 5, 2);
+    if (push_from(L, 1, 4, 5, i) > 0)
+        return 2;
+    lua_pushlightuserdata(L, &cache_key); // the walk is over: let the table go
+    lua_pushnil(L);
+    lua_rawset(L, LUA_REGISTRYINDEX);
+    lua_pushnil(L);
+    return 1;
+}

@@ -1,0 +1,352 @@
+#include "script/sandbox.h"
+
+#include <lauxlib.h>
+#include <luajit.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "script/allow.h"
+#include "script/arena.h"
+#include "script/convert.h"
+#include "script/failure.h"
+#include "script/own.h"
+#include "script/textsafe.h"
+#include "script/traceback.h"
+
+enum {
+    KEEP_BYTES = 8 * 1024 * 1024, // memory of the arena that stays for the next pass
+    COLLECT_FROM = 1024 * 1024,   // below that many live bytes the collector does not run at all
+    SOFT_MIN = 256 * 1024,
+    HARD_FACTOR = 4,
+    HARD_MIN = 4 * 1024 * 1024,
+};
+
+struct sandbox {
+    lua_State *L;
+    struct arena *arena;
+    struct budget *budget;
+    const struct sandbox_job *job;
+    struct err *err;       // the outcome's
+    struct buf *traceback; // the outcome's
+    enum pass_end stop;    // PASS_OK: goes on
+    int nest;
+    bool collecting; // the collector has been started
+    bool memory_due; // a limit was passed: the hook looks at it
+    size_t soft;
+    jmp_buf exhausted;
+};
+
+static char stop_tag; // its address is the error value of sandbox_stop
+
+struct sandbox *sandbox_of(lua_State *L)
+{
+    void *arena;
+    lua_getallocf(L, &arena);
+    return arena_owner(arena);
+}
+
+void *sandbox_ud(lua_State *L)
+{
+    return sandbox_of(L)->job->ud;
+}
+
+const struct program_code *sandbox_code(lua_State *L)
+{
+    return sandbox_of(L)->job->code;
+}
+
+// --- stopping ---
+
+static void raise_stop(lua_State *L) __attribute__((noreturn));
+static void raise_stop(lua_State *L)
+{
+    lua_pushlightuserdata(L, &stop_tag);
+    lua_error(L);
+    __builtin_unreachable();
+}
+
+static void set_stop(struct sandbox *s, enum pass_end end, const char *fmt, va_list ap)
+{
+    if (s->stop != PASS_OK)
+        return;
+    char text[ERR_TEXT_MAX];
+    vsnprintf(text, sizeof(text), fmt, ap);
+    s->stop = end;
+    err_set(s->err,
+            end == PASS_PARKED     ? ERR_PARKED
+            : end == PASS_CANCELED ? ERR_CANCELED
+                                   : ERR_LIMIT,
+            "%s", text);
+}
+
+void sandbox_stop(lua_State *L, enum pass_end end, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    set_stop(sandbox_of(L), end, fmt, ap);
+    va_end(ap);
+    raise_stop(L);
+}
+
+// The script line that runs now, for the stops that come from the hook.
+static void stop_here(struct sandbox *s, enum pass_end end, const char *what)
+{
+    char where[128];
+    traceback_where(s->L, where, sizeof(where));
+    if (s->traceback->len == 0)
+        traceback_add(s->L, s->traceback);
+    sandbox_stop(s->L, end, "%s%s", where, what);
+}
+
+static void look_at_memory(struct sandbox *s)
+{
+    s->memory_due = false;
+    if (!s->collecting) {
+        s->collecting = true;
+        lua_gc(s->L, LUA_GCRESTART, 0);
+        return;
+    }
+    lua_gc(s->L, LUA_GCCOLLECT, 0);
+    if (arena_live(s->arena) <= s->soft - s->soft / 4)
+        return;
+    char text[128];
+    snprintf(text, sizeof(text), "the script uses more than its memory budget of %zu KiB", s->soft / 1024);
+    stop_here(s, PASS_MEMORY, text);
+}
+
+static void on_hook(lua_State *L, lua_Debug *ar)
+{
+    (void)ar;
+    struct sandbox *s = sandbox_of(L);
+    bool expired = budget_check(s->budget, s->stop != PASS_OK);
+    if (s->stop != PASS_OK)
+        raise_stop(L);
+    if (expired) {
+        char text[128];
+        snprintf(text, sizeof(text), "the script used up its CPU budget of %llu ms",
+                 (unsigned long long)(s->job->cpu_us / 1000));
+        stop_here(s, PASS_DEADLINE, text);
+    }
+    if (s->memory_due)
+        look_at_memory(s);
+}
+
+static void on_soft(void *ud);
+
+// From the first MiB on the collector runs; the real limit is set then.
+static void limit_memory(struct sandbox *s, size_t soft)
+{
+    size_t hard = s->soft * HARD_FACTOR;
+    arena_limit(s->arena, soft, hard < HARD_MIN ? HARD_MIN : hard, on_soft, s);
+}
+
+static void on_soft(void *ud)
+{
+    struct sandbox *s = ud;
+    s->memory_due = true;
+    if (!s->collecting)
+        limit_memory(s, s->soft);
+    budget_arm(s->budget);
+}
+
+static void on_hard(void *ud)
+{
+    struct sandbox *s = ud;
+    longjmp(s->exhausted, 1);
+}
+
+// --- calls from C into Lua ---
+
+void sandbox_enter(lua_State *L, const char *what)
+{
+    struct sandbox *s = sandbox_of(L);
+    if (s->nest >= SANDBOX_NEST_MAX)
+        luaL_error(L, "%s: calls nest too deep (more than %d)", what, SANDBOX_NEST_MAX);
+    s->nest++;
+}
+
+void sandbox_leave(lua_State *L)
+{
+    sandbox_of(L)->nest--;
+}
+
+void sandbox_call(lua_State *L, int nargs, int nresults, const char *what)
+{
+    sandbox_enter(L, what);
+    lua_call(L, nargs, nresults);
+    sandbox_leave(L);
+}
+
+int sandbox_pcall(lua_State *L, int nargs, int nresults, const char *what)
+{
+    struct sandbox *s = sandbox_of(L);
+    int nest = s->nest;
+    sandbox_enter(L, what);
+    int r = lua_pcall(L, nargs, nresults, 0);
+    s->nest = nest;
+    if (s->stop != PASS_OK)
+        raise_stop(L);
+    return r;
+}
+
+void sandbox_charge(lua_State *L, uint64_t work)
+{
+    budget_charge(sandbox_of(L)->budget, work);
+}
+
+uint64_t sandbox_ordinal(lua_State *L, const void *p)
+{
+    return arena_ordinal(sandbox_of(L)->arena, p);
+}
+
+// --- set-up ---
+
+static int open_protected(lua_State *L)
+{
+    luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
+    convert_open(L);
+    failure_open(L);
+    allow_open(L);
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    lua_gc(L, LUA_GCSTOP, 0);
+    return 0;
+}
+
+struct sandbox *sandbox_new(struct watchdog *w)
+{
+    struct sandbox *s = xcalloc(1, sizeof(*s));
+    s->arena = arena_new();
+    arena_set_owner(s->arena, s);
+    s->budget = budget_new(w);
+    budget_set_hook(s->budget, on_hook);
+    s->L = lua_newstate(arena_alloc, s->arena);
+    ASSERT(s->L != NULL);
+    ASSERT(lua_cpcall(s->L, open_protected, NULL) == 0);
+    lua_settop(s->L, 0);
+    arena_save(s->arena);
+    return s;
+}
+
+void sandbox_free(struct sandbox *s)
+{
+    if (s == NULL)
+        return;
+    budget_free(s->budget);
+    arena_free(s->arena); // the state is in it
+    free(s);
+}
+
+// --- a job ---
+
+// The message handler: runs where the error was raised, calls nothing of the script.
+static int on_error(lua_State *L)
+{
+    struct sandbox *s = sandbox_of(L);
+    if (s->stop == PASS_OK && s->traceback->len == 0)
+        traceback_add(L, s->traceback);
+    return 1;
+}
+
+static int run_protected(lua_State *L)
+{
+    struct sandbox *s = sandbox_of(L);
+    lua_settop(L, 0);
+    s->job->fn(L, s->job->ud);
+    return 0;
+}
+
+// (error object) -> its text, which may run the script's __tostring.
+static int message_protected(lua_State *L)
+{
+    size_t len;
+    const char *text;
+    if (lua_type(L, 1) == LUA_TSTRING) {
+        text = lua_tolstring(L, 1, &len);
+    } else {
+        allow_push_tostring(L, 1);
+        text = lua_tolstring(L, -1, &len);
+    }
+    textsafe_err(sandbox_of(L)->err, ERR_SCRIPT, text, len);
+    return 0;
+}
+
+// What an error object says; on top of the stack.
+static enum pass_end read_error(struct sandbox *s, struct sandbox_outcome *ret)
+{
+    lua_State *L = s->L;
+    const struct failure *f = failure_get(L, -1);
+    if (f != NULL) {
+        textsafe_copy(ret->reason, sizeof(ret->reason), f->reason, strlen(f->reason));
+        ret->retry_after_us = f->after_us;
+        textsafe_err(&ret->err, f->kind == FAILURE_RETRY ? ERR_RETRY : ERR_TERMINAL, f->message,
+                     f->message_len);
+        return f->kind == FAILURE_RETRY ? PASS_RETRY : PASS_INVALID;
+    }
+    const char *type = luaL_typename(L, -1);
+    if (lua_isnil(L, -1)) {
+        err_set(&ret->err, ERR_SCRIPT, "the script raised nil: give error() a text");
+        return PASS_RAISED;
+    }
+    s->nest = 0;
+    lua_pushcfunction(L, message_protected);
+    lua_insert(L, -2);
+    if (lua_pcall(L, 1, 0, 0) != 0 && s->stop == PASS_OK)
+        err_set(&ret->err, ERR_SCRIPT, "the script raised a %s that can not be turned into text", type);
+    return s->stop != PASS_OK ? s->stop : PASS_RAISED;
+}
+
+static enum pass_end run_job(struct sandbox *s, struct sandbox_outcome *ret)
+{
+    lua_State *L = s->L;
+    lua_pushcfunction(L, on_error);
+    lua_pushcfunction(L, run_protected);
+    int r = lua_pcall(L, 0, 0, 1);
+    if (s->stop != PASS_OK)
+        return s->stop;
+    if (r == 0)
+        return PASS_OK;
+    if (r ==
+        LUA_ERRMEM) { // a request beyond what the allocator was ever asked for, e.g. a table of 2^27 slots
+        err_set(&ret->err, ERR_LIMIT, "the script uses more than its memory budget of %zu KiB",
+                s->soft / 1024);
+        return PASS_MEMORY;
+    }
+    return read_error(s, ret);
+}
+
+static void begin(struct sandbox *s, const struct sandbox_job *job, struct sandbox_outcome *ret)
+{
+    arena_restore(s->arena, KEEP_BYTES);
+    s->job = job;
+    s->err = &ret->err;
+    s->traceback = &ret->traceback;
+    s->stop = PASS_OK;
+    s->nest = 0;
+    s->collecting = false;
+    s->memory_due = false;
+    s->soft = job->memory < SOFT_MIN ? SOFT_MIN : job->memory;
+    arena_on_hard(s->arena, on_hard);
+    limit_memory(s, s->soft < COLLECT_FROM ? s->soft : COLLECT_FROM);
+    budget_begin(s->budget, s->L, job->cpu_us);
+}
+
+void sandbox_run(struct sandbox *s, const struct sandbox_job *job, struct sandbox_outcome *ret)
+{
+    begin(s, job, ret);
+    int mark = own_mark();
+    if (setjmp(s->exhausted) == 0) {
+        ret->end = run_job(s, ret);
+    } else {
+        own_unwind(mark);
+        ret->end = PASS_MEMORY;
+        err_set(&ret->err, ERR_LIMIT, "the script uses far more than its memory budget of %zu KiB",
+                s->soft / 1024);
+    }
+    ret->memory_peak = arena_peak(s->arena);
+    ret->cpu_us = budget_end(s->budget);
+    s->job = NULL;
+}

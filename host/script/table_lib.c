@@ -1,0 +1,144 @@
+#include "script/table_lib.h"
+
+#include <lauxlib.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "script/convert.h"
+#include "script/sandbox.h"
+
+// Elements are sorted by place: the values stay in a table of their own, where neither a comparison nor the
+// collector moves them.
+struct item {
+    unsigned place;
+    unsigned len;
+    union {
+        double number;
+        const char *text;
+    } as;
+};
+
+enum order_by { BY_NUMBER, BY_TEXT, BY_CALL };
+
+struct sort {
+    lua_State *L;
+    enum order_by by;
+    bool has_function; // at index 2; the values at 3
+    struct item *spare;
+};
+
+// Are the two values at the top ordered by <, with a metamethod or without? The message of LuaJIT would lack
+// the line.
+static void check_comparable(lua_State *L)
+{
+    int type = lua_type(L, -2);
+    if (type == lua_type(L, -1)) {
+        if (type == LUA_TNUMBER || type == LUA_TSTRING)
+            return;
+        if (luaL_getmetafield(L, -2, "__lt")) {
+            lua_pop(L, 1);
+            return;
+        }
+    }
+    luaL_error(L,
+               "table.sort: elements can not be compared: %s with %s; give it a function that compares them",
+               luaL_typename(L, -2), luaL_typename(L, -1));
+}
+
+// Is a < b? May raise.
+static bool less(const struct sort *s, const struct item *a, const struct item *b)
+{
+    if (s->by == BY_NUMBER)
+        return a->as.number < b->as.number;
+    if (s->by == BY_TEXT) {
+        int r = memcmp(a->as.text, b->as.text, a->len < b->len ? a->len : b->len);
+        return r != 0 ? r < 0 : a->len < b->len;
+    }
+    lua_State *L = s->L;
+    bool result;
+    if (s->has_function) {
+        lua_pushvalue(L, 2);
+        lua_rawgeti(L, 3, (int)a->place);
+        lua_rawgeti(L, 3, (int)b->place);
+        lua_call(L, 2, 1);
+        result = lua_toboolean(L, -1);
+        lua_pop(L, 1);
+    } else {
+        lua_rawgeti(L, 3, (int)a->place);
+        lua_rawgeti(L, 3, (int)b->place);
+        check_comparable(L);
+        result = lua_lessthan(L, -2, -1);
+        lua_pop(L, 2);
+    }
+    return result;
+}
+
+static void merge_sort(const struct sort *s, struct item *items, size_t n)
+{
+    if (n < 2)
+        return;
+    size_t half = n / 2;
+    merge_sort(s, items, half);
+    merge_sort(s, items + half, n - half);
+    if (!less(s, &items[half], &items[half - 1]))
+        return; // in order already
+    memcpy(s->spare, items, half * sizeof(*items));
+    size_t i = 0;
+    size_t j = half;
+    for (size_t k = 0; i < half; k++)
+        items[k] = j == n || !less(s, &items[j], &s->spare[i]) ? s->spare[i++] : items[j++];
+}
+
+// Copies the elements to the table at 3 and says how they compare.
+static enum order_by read_items(lua_State *L, struct item *items, size_t n)
+{
+    bool numbers = true;
+    bool texts = true;
+    for (size_t i = 0; i < n; i++) {
+        struct item *item = &items[i];
+        *item = (struct item){.place = (unsigned)i + 1};
+        lua_rawgeti(L, 1, (int)i + 1);
+        int type = lua_type(L, -1);
+        numbers = numbers && type == LUA_TNUMBER;
+        texts = texts && type == LUA_TSTRING;
+        if (type == LUA_TNUMBER) {
+            item->as.number = lua_tonumber(L, -1);
+            numbers = numbers && item->as.number == item->as.number;
+        } else if (type == LUA_TSTRING) {
+            size_t len;
+            item->as.text = lua_tolstring(L, -1, &len);
+            item->len = (unsigned)len;
+        }
+        lua_rawseti(L, 3, (int)i + 1);
+    }
+    return numbers ? BY_NUMBER : texts ? BY_TEXT : BY_CALL;
+}
+
+int table_lib_sort(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    convert_force(L, 1);
+    lua_settop(L, 2);
+    struct sort s = {.L = L, .has_function = !lua_isnil(L, 2)};
+    if (s.has_function)
+        luaL_checktype(L, 2, LUA_TFUNCTION);
+    size_t n = lua_objlen(L, 1);
+    if (n > TABLE_LIB_SORT_MAX)
+        return luaL_error(L, "table.sort: at most %d elements, got %d", TABLE_LIB_SORT_MAX, (int)n);
+    luaL_checkstack(L, 8, "too many values");
+    lua_createtable(L, (int)n, 0);
+    struct item *items = lua_newuserdata(L, (n + 1) * sizeof(*items));
+    s.spare = lua_newuserdata(L, (n / 2 + 1) * sizeof(*items));
+    s.by = read_items(L, items, n);
+    if (s.has_function)
+        s.by = BY_CALL;
+    sandbox_enter(L, "table.sort");
+    merge_sort(&s, items, n);
+    sandbox_leave(L);
+    sandbox_charge(L, 8 * n);
+    for (size_t i = 0; i < n; i++) {
+        lua_rawgeti(L, 3, (int)items[i].place);
+        lua_rawseti(L, 1, (int)i + 1);
+    }
+    return 0;
+}

@@ -1,0 +1,286 @@
+#include "script/script_support.h"
+
+static void test_returns_a_result(void **state)
+{
+    (void)state;
+    support_value("return 'x'", "\"x\"");
+    support_value("return object.metadata.name .. world.env.name", "\"sdev\"");
+    support_value("return world.now()", "1700000000.5");
+    support_value("return object.list", "[]");
+    support_value("return object.map", "{}");
+    support_value("return world.data('motd') .. tostring(world.data('none'))", "\"hellonil\"");
+    support_value("return world.secret_value('db', {length = 3})", "\"sss\"");
+    support_end("", PASS_NIL, NULL);
+    support_end("return nil", PASS_NIL, NULL);
+    support_end("return 'ok'", PASS_RESULT, NULL);
+    support_end("return {statsu = {}}", PASS_RESULT, "status");
+}
+
+static void test_reads_the_world(void **state)
+{
+    (void)state;
+    support_value("return world.get('v1/Pod', 'a').spec.nodeName", "\"n1\"");
+    support_value("return tostring(world.get('v1/Pod', 'z'))", "\"nil\"");
+    support_value(
+        "local t = {} for _, p in ipairs(world.list('v1/Pod')) do t[#t + 1] = p.metadata.name end return t",
+        "[\"a\",\"b\"]");
+    support_value("local t = {} for k in pairs(world.list('v1/Pod')[1]) do t[#t + 1] = k end return t",
+                  "[\"apiVersion\",\"kind\",\"metadata\",\"spec\"]");
+    support_value("return world.list('v1/Pod')[2]",
+                  "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"b\",\"uid\":\"u-b\"},"
+                  "\"spec\":{\"big\":9007199254740993,\"containers\":[{\"image\":\"i\",\"name\":\"c\"}]}}");
+    support_value("return next(world.list('v1/Pod')[1])", "\"apiVersion\"");
+    support_value("return rawget(world.list('v1/Pod')[1], 'kind')", "\"Pod\"");
+    support_value("return #world.children('v1/Pod')", "0");
+}
+
+static void test_passes_queries_on(void **state)
+{
+    (void)state;
+    struct program *p = support_program("world.list('v1/Pod', {namespace = '*', labels = {b = 'x', "
+                                        "['a.io/k'] = ''}, fields = {['spec.nodeName'] = 'n,1'},"
+                                        " owner = object, metadata = true})");
+    struct pass_runner *r = pass_runner_new(NULL);
+    struct fake_world w = {0};
+    struct pass_output out;
+    support_run(r, p, &w, NULL, &out);
+    assert_string_equal(out.err.text, "");
+    assert_string_equal(w.last_ns, "*");
+    assert_string_equal(w.last_labels, "a.io/k=,b=x");
+    assert_string_equal(w.last_fields, "spec.nodeName=n\\,1");
+    assert_string_equal(w.last_owner, "u-s");
+    pass_output_fini(&out);
+    pass_runner_free(r);
+    program_unref(p);
+}
+
+static void test_names_wrong_arguments(void **state)
+{
+    (void)state;
+    support_end("world.list('v1/Pod', 'x')", PASS_RAISED,
+                "t.lua:2: world.list: 2nd argument must be a table of options, got string");
+    support_end("world.list()", PASS_RAISED, "1st argument must be a kind");
+    support_end("world.list('v1/Pod', {lables = {}})", PASS_RAISED, "did you mean 'labels'");
+    support_end("world.list('v1/Pod', {labels = {a = 'b,c=d'}})", PASS_RAISED, "is no label value");
+    support_end("world.list('v1/Pod', {labels = {['a,b'] = 'x'}})", PASS_RAISED, "is no label key");
+    support_end("world.list('v1/Pod', {labels = {a = 1}})", PASS_RAISED, "use tostring()");
+    support_end("world.list('v1/Pod', {labels = {'a'}})", PASS_RAISED, "expected a map");
+    support_end("world.list('v1/Pod', {owner = {}})", PASS_RAISED, "owner must be an object");
+    support_end("world.get('v1/Pod')", PASS_RAISED, "2nd argument must be a name, got no value");
+    support_end("world.log('loud', 'x')", PASS_RAISED, "unknown level 'loud'");
+    support_end("world.log('info', 'x', {1})", PASS_RAISED, "fields are named");
+    support_end("world.secret_value('n', {length = 0})", PASS_RAISED, "length must be");
+    support_end("world.http({})", PASS_RAISED, "http");
+}
+
+static void run_with_answer(const char *body, int answer, enum pass_end end, const char *text)
+{
+    struct program *p = support_program(body);
+    struct pass_runner *r = pass_runner_new(NULL);
+    struct fake_world w = {.answer = answer};
+    struct pass_output out;
+    support_run(r, p, &w, NULL, &out);
+    if (out.end != end || strstr(out.err.text, text) == NULL)
+        fail_msg("%s: %s", pass_end_name(out.end), out.err.text);
+    pass_output_fini(&out);
+    pass_runner_free(r);
+    program_unref(p);
+}
+
+static void test_stops_are_not_catchable(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {
+        "world.get('v1/Pod', 'a') return {}",
+        "pcall(world.get, 'v1/Pod', 'a') return {}",
+        "pcall(pcall, world.list, 'v1/Pod') return {}",
+        "xpcall(function() world.list('v1/Pod') end, function() return 1 end) return {}",
+        "string.gsub('a', 'a', function() pcall(world.list, 'v1/Pod') end) return {}",
+        "local t = setmetatable({}, {__index = function() return world.list('v1/Pod') end}) pcall(function() "
+        "return t.x end) "
+        "return {}",
+        "table.sort({1, 2, 3}, function(a, b) pcall(world.list, 'v1/Pod') return a < b end) return {}",
+    };
+    for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
+        run_with_answer(bodies[i], -ERR_PARKED, PASS_PARKED, "v1/Pod: answer of the test");
+        run_with_answer(bodies[i], -ERR_CANCELED, PASS_CANCELED, "v1/Pod: answer of the test");
+    }
+    run_with_answer("world.get('v1/Pod', 'a')", -ERR_FORBIDDEN, PASS_RAISED, "t.lua:2: v1/Pod: answer");
+    run_with_answer("pcall(world.get, 'v1/Pod', 'a')", -ERR_FORBIDDEN, PASS_NIL, "");
+}
+
+static void test_tells_errors(void **state)
+{
+    (void)state;
+    support_end("error('boom')", PASS_RAISED, "t.lua:2: boom");
+    support_end("error('boom', 0)", PASS_RAISED, "boom");
+    support_end("error()", PASS_RAISED, "raised nil");
+    support_end("error({})", PASS_RAISED, "table");
+    support_end("error(print)", PASS_RAISED, "raised nil");
+    support_end("error(error)", PASS_RAISED, "function");
+    support_end("error(42)", PASS_RAISED, "42");
+    support_end("error(setmetatable({}, {__tostring = function() return 'mine' end}))", PASS_RAISED, "mine");
+    support_end("error(setmetatable({}, {__tostring = function() return {} end}))", PASS_RAISED,
+                "can not be turned into");
+    support_end("error(setmetatable({}, {__tostring = function() error('x') end}))", PASS_RAISED,
+                "can not be turned into");
+    support_end("error('a\\255b\\0c', 0)", PASS_RAISED,
+                "a\xEF\xBF\xBD"
+                "b\xEF\xBF\xBD"
+                "c");
+    support_end("error(('x'):rep(1000000), 0)", PASS_RAISED, "xxxx");
+    support_end("return {status = {m = object.status.phase}}", PASS_RAISED,
+                "t.lua:2: attempt to index field 'status'");
+}
+
+static void test_retry_and_invalid(void **state)
+{
+    (void)state;
+    struct program *p =
+        support_program("local k8s = require 'tidelock' k8s.retry('Waiting', 'for the moon', '5s')");
+    struct pass_runner *r = pass_runner_new(NULL);
+    struct fake_world w = {0};
+    struct pass_output out;
+    support_run(r, p, &w, NULL, &out);
+    assert_string_equal(out.err.text, "for the moon");
+    assert_int_equal(out.end, PASS_RETRY);
+    assert_string_equal(out.reason, "Waiting");
+    assert_int_equal(out.retry_after_us, 5000000);
+    pass_output_fini(&out);
+    program_unref(p);
+    pass_runner_free(r);
+    support_end("require('tidelock').invalid('BadSpec', 'no size')", PASS_INVALID, "no size");
+    support_end("local ok, e = pcall(require('tidelock').invalid, 'BadSpec', 'no size') error(e)",
+                PASS_INVALID, "no size");
+    support_end("require('tidelock.native')", PASS_RAISED, "not found");
+    support_end("require('ffi')", PASS_RAISED, "t.lua:2: module 'ffi' not found");
+}
+
+static void test_traceback_has_script_frames_only(void **state)
+{
+    (void)state;
+    struct program *p = support_program(
+        "local function deep() local x = nil; return x.y end\n"
+        "local function middle() return (string.gsub('a', 'a', function() return deep() .. '' end)) end\n"
+        "return middle() .. ''");
+    struct pass_runner *r = pass_runner_new(NULL);
+    struct fake_world w = {0};
+    struct pass_output out;
+    support_run(r, p, &w, NULL, &out);
+    assert_int_equal(out.end, PASS_RAISED);
+    assert_non_null(strstr(out.traceback.data, "t.lua:2: in function 'deep'"));
+    assert_non_null(strstr(out.traceback.data, "t.lua:3: in function 'middle'"));
+    assert_null(strstr(out.traceback.data, "["));
+    pass_output_fini(&out);
+    pass_runner_free(r);
+    program_unref(p);
+}
+
+static void test_caps(void **state)
+{
+    (void)state;
+    support_end("for i = 1, 1001 do pcall(world.log, 'info', 'x') end", PASS_LIMIT, "more than 1000 lines");
+    support_end("local t = {} for i = 1, 300000 do t[i] = 'some text that makes it large' end return {status "
+                "= {t = t}}",
+                PASS_LIMIT, NULL);
+    support_end("local t = {} for i = 1, 300 do t = {t} end return {status = {t = t}}", PASS_LIMIT,
+                "200 levels");
+}
+
+static void test_log(void **state)
+{
+    (void)state;
+    struct program *p = support_program("world.log('warn', 'slow', {pods = 3, name = 'x'})");
+    struct pass_runner *r = pass_runner_new(NULL);
+    struct fake_world w = {0};
+    struct pass_output out;
+    support_run(r, p, &w, NULL, &out);
+    assert_string_equal(w.log, "warn slow {\"name\":\"x\",\"pods\":3}");
+    pass_output_fini(&out);
+    pass_runner_free(r);
+    program_unref(p);
+}
+
+// What a pass does to its state is gone in the next.
+static void test_nothing_survives_a_pass(void **state)
+{
+    (void)state;
+    static const char spoil[] =
+        "counter = (counter or 0) + 1 string.rep = nil table.insert = nil math.floor = function() return 4 "
+        "end\n"
+        "local k8s = require 'tidelock' k8s.spoiled = true _G.tostring = nil object.metadata.name = "
+        "'changed'\n"
+        "local g = _G _G._G = nil setmetatable(g, {__index = function() return 'x' end})\n"
+        "return {status = {n = counter, spoiled = k8s.before ~= nil}}";
+    static const char look[] = "local k8s = require 'tidelock'\n"
+                               "return {status = {n = tostring(counter), rep = string.rep('a', 2), floor = "
+                               "math.floor(1.5), mod = tostring(k8s.spoiled),"
+                               " name = object.metadata.name, meta = tostring(getmetatable(_G))}}";
+    struct program *a = support_program(spoil);
+    struct program *b = support_program(look);
+    struct pass_runner *r = pass_runner_new(NULL);
+    struct fake_world w = {0};
+    size_t peak = 0;
+    for (int i = 0; i < 200; i++) {
+        struct pass_output out;
+        support_run(r, i % 2 == 0 ? a : b, &w, NULL, &out);
+        assert_string_equal(out.err.text, "");
+        if (i % 2 == 0)
+            assert_string_equal(out.result.data, "{\"status\":{\"n\":1,\"spoiled\":false}}");
+        else
+            assert_string_equal(out.result.data,
+                                "{\"status\":{\"floor\":1,\"meta\":\"nil\",\"mod\":\"nil\",\"n\":\"nil\","
+                                "\"name\":\"s\",\"rep\":\"aa\"}}");
+        if (i == 1)
+            peak = out.memory_peak;
+        if (i % 2 == 1)
+            assert_int_equal(out.memory_peak, peak);
+        pass_output_fini(&out);
+    }
+    program_unref(a);
+    program_unref(b);
+    pass_runner_free(r);
+}
+
+// Inline runs count instructions: the same budget, the same end.
+static void test_inline_budget_is_deterministic(void **state)
+{
+    (void)state;
+    struct program *p =
+        support_program("local n = 0 while true do n = n + 1 world.log('info', tostring(n)) end");
+    char first[1024] = "";
+    for (int i = 0; i < 3; i++) {
+        struct pass_runner *r = pass_runner_new(NULL);
+        struct fake_world w = {0};
+        struct pass_output out;
+        struct pass_limits limits = {.cpu_us = 1000, .log_lines = 1000000};
+        support_run(r, p, &w, &limits, &out);
+        assert_int_equal(out.end, PASS_DEADLINE);
+        assert_non_null(strstr(out.err.text, "t.lua:2: "));
+        if (i == 0)
+            snprintf(first, sizeof(first), "%s", w.log);
+        assert_string_equal(w.log, first);
+        pass_output_fini(&out);
+        pass_runner_free(r);
+    }
+    program_unref(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_returns_a_result),
+        cmocka_unit_test(test_reads_the_world),
+        cmocka_unit_test(test_passes_queries_on),
+        cmocka_unit_test(test_names_wrong_arguments),
+        cmocka_unit_test(test_stops_are_not_catchable),
+        cmocka_unit_test(test_tells_errors),
+        cmocka_unit_test(test_retry_and_invalid),
+        cmocka_unit_test(test_traceback_has_script_frames_only),
+        cmocka_unit_test(test_caps),
+        cmocka_unit_test(test_log),
+        cmocka_unit_test(test_nothing_survives_a_pass),
+        cmocka_unit_test(test_inline_budget_is_deterministic),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
