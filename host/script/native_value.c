@@ -82,6 +82,29 @@ static int on_duration(lua_State *L)
     return 1;
 }
 
+// --- times: RFC 3339 and seconds since 1970 ---
+
+static int on_time_parse(lua_State *L)
+{
+    int64_t us;
+    const char *text = luaL_checkstring(L, 1);
+    if (clock_parse_time(text, &us) < 0)
+        return luaL_error(L, "\"%s\" is not a time such as \"2026-01-02T03:04:05Z\"", text);
+    lua_pushnumber(L, (lua_Number)us / 1e6);
+    return 1;
+}
+
+static int on_time_format(lua_State *L)
+{
+    char text[CLOCK_TEXT_MAX];
+    lua_Number seconds = luaL_checknumber(L, 1);
+    if (!(fabs(seconds) < 1e11)) // years of four digits
+        return luaL_error(L, "seconds since 1970 are wanted");
+    clock_format_time(text, (int64_t)floor(seconds * 1e6));
+    lua_pushstring(L, text);
+    return 1;
+}
+
 // --- encodings ---
 
 // What malloc gave. It is on the list of script/own.h while Lua is called, and freed before a raise goes on.
@@ -234,6 +257,8 @@ const luaL_Reg native_value_functions[] = {
     {"force", on_force},
     {"compare", on_compare},
     {"duration", on_duration},
+    {"time_parse", on_time_parse},
+    {"time_format", on_time_format},
     {"quantity", native_quantity_new},
     {"json_encode", on_json_encode},
     {"json_decode", on_json_decode},

@@ -79,6 +79,27 @@ function k8s.compare(a, b)
   return native.compare(a, b)
 end
 
+--- A time of the API ("2026-01-02T03:04:05Z") as seconds since 1970, which is what world.now() gives.
+---@param text string
+---@return number
+function k8s.time(text)
+  return native.time_parse(text)
+end
+
+--- Seconds since 1970 as a time of the API, whole seconds.
+---@param seconds number
+---@return string
+function k8s.format_time(seconds)
+  return native.time_format(seconds)
+end
+
+--- A Go duration ("1h30m") as seconds.
+---@param text string|number
+---@return number
+function k8s.duration(text)
+  return native.duration(text) / 1e6
+end
+
 --- Ends the pass: it is run again with back-off, or after the given time. Nothing is written.
 ---@param reason string one CamelCase word
 ---@param message string

@@ -58,7 +58,7 @@ function Quantity:tonumber() end
 ---@field namespace? string default: the subject's; "*": all
 ---@field labels? table<string, string>|string a map, or a selector such as "app=web,tier in (a,b),!old"
 ---@field fields? string|table<string, string> a field selector such as "spec.nodeName=n1"
----@field owner? string the UID of an owner
+---@field owner? string|tidelock.Object an owner that was read, or its UID
 ---@field metadata? boolean only apiVersion, kind and metadata
 
 ---@class tidelock.World
@@ -84,7 +84,7 @@ function World.list(kind, options) end
 function World.children(kind) end
 
 --- When the pass began: the same at each call.
----@return string RFC 3339
+---@return number seconds since 1970; k8s.format_time makes a time of the API of it
 function World.now() end
 
 --- A text of the script's ConfigMap or folder that is not a .lua file, or nil.
