@@ -255,6 +255,11 @@ enum controller_state controller_state(const struct controller *c, struct err *e
     return inventory_is_loaded(c->inventory) ? CONTROLLER_RUNNING : CONTROLLER_SYNCING;
 }
 
+size_t controller_pending(const struct controller *c)
+{
+    return queue_depth(c->queue) + queue_active(c->queue);
+}
+
 void controller_wake(struct controller *c, const char *key)
 {
     if (!c->stopping)

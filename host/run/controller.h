@@ -48,6 +48,7 @@ enum controller_state {
 };
 enum controller_state controller_state(const struct controller *c, struct err *e /* why; may be NULL */);
 const char *controller_state_name(enum controller_state s);
+size_t controller_pending(const struct controller *c); // keys that wait or are in process
 
 // ---- hooks for the host
 void controller_wake(struct controller *c, const char *key);

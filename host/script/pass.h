@@ -1,4 +1,5 @@
-// One evaluation of a script for one key, in a fresh Lua state inside the worker's arena. Nothing survives it but its output.
+// One evaluation of a script for one key, in a fresh Lua state inside the worker's arena. Nothing survives it
+// but its output.
 #ifndef SCRIPT_PASS_H
 #define SCRIPT_PASS_H
 
@@ -40,8 +41,8 @@ struct pass_input {
     const char *entry;       // "reconcile" or "finalize"
     const char *object_json; // the subject
     size_t object_len;
-    const char *env_json;    // world.env: a JSON object text, or NULL
-    int64_t now_us;          // world.now(): wall time
+    const char *env_json; // world.env: a JSON object text, or NULL
+    int64_t now_us;       // world.now(): wall time
     const struct world_ops *world;
     void *ud;
     struct pass_limits limits;
@@ -49,16 +50,18 @@ struct pass_input {
 
 struct pass_output {
     enum pass_end end;
-    struct err err;          // for PASS_RAISED ... : "memcached.lua:12: ..." without host frames
-    char reason[64];         // PASS_RETRY, PASS_INVALID: CamelCase
-    int64_t retry_after_us;  // PASS_RETRY: 0 when not given
-    struct buf traceback;    // Lua frames of the script, or empty
+    struct err err;         // for PASS_RAISED ... : "memcached.lua:12: ..." without host frames
+    char reason[64];        // PASS_RETRY, PASS_INVALID: CamelCase
+    int64_t retry_after_us; // PASS_RETRY: 0 when not given
+    struct buf traceback;   // Lua frames of the script, or empty
     // PASS_OK: one JSON object, keys sorted, checked:
     //   {"apply":[{"object":{..},"once":true,"keep":true,"replace":true,"adopt":["kubectl"],"after":[..]}],
-    //    "patch":[{"object":{..},"force":true}], "delete":[{"apiVersion":..,"kind":..,"metadata":{..}}], "status":{..},
-    //    "events":[{"type":"Normal","reason":"..","message":".."}], "requeue_after_us":30000000, "done":true}
-    // A member stands there only if the script gave it (so {"apply":[]} prunes all, {} leaves children alone). Every object has string
-    // apiVersion, kind and metadata.name. Pure JSON: k8s.null is null, boxed integers are exact.
+    //    "patch":[{"object":{..},"force":true}], "delete":[{"apiVersion":..,"kind":..,"metadata":{..}}],
+    //    "status":{..}, "events":[{"type":"Normal","reason":"..","message":".."}],
+    //    "requeue_after_us":30000000, "done":true}
+    // A member stands there only if the script gave it (so {"apply":[]} prunes all, {} leaves children
+    // alone). Every object has string apiVersion, kind and metadata.name. Pure JSON: k8s.null is null, boxed
+    // integers are exact.
     struct buf result;
     uint64_t cpu_us;
     size_t memory_peak;

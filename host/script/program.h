@@ -25,14 +25,14 @@ struct program_spec {
     const char *const *namespaces; // NULL-terminated, or NULL: all
     const char *const *changed;    // predicate: dotted paths, NULL-terminated, or NULL
     bool has_when, has_finalize, has_validate, has_mutate, has_convert;
-    int64_t resync_us;             // 0: none
-    int64_t finalize_timeout_us;   // 0: none
+    int64_t resync_us;           // 0: none
+    int64_t finalize_timeout_us; // 0: none
     bool finalize_abandon;
-    int workers;                   // 0: no limit of its own
-    const char *service_account;   // or NULL
+    int workers;                 // 0: no limit of its own
+    const char *service_account; // or NULL
     struct {
-        const char *kind;          // "exponential", "fast_slow", "fixed", or NULL: the default
-        int64_t base_us, max_us;   // 0: the default
+        const char *kind;        // "exponential", "fast_slow", "fixed", or NULL: the default
+        int64_t base_us, max_us; // 0: the default
         int fast_attempts;
         bool jitter;
     } retry;
@@ -42,18 +42,20 @@ struct program_options {
     struct program_file main;
     const struct program_file *modules; // other .lua files, for require by stem ("lib" or "lib.lua")
     size_t module_count;
-    uint64_t cpu_us;  // for running the main chunk once; 0: 100 ms
-    size_t memory;    // 0: 16 MiB
+    uint64_t cpu_us; // for running the main chunk once; 0: 100 ms
+    size_t memory;   // 0: 16 MiB
 };
 
-// Compiles all files and runs the main chunk once in a sandbox to read its table. 0, or an error with file:line, what is wrong and what to
-// change: syntax, no table returned, no subject, no reconcile, unknown keys (a misspelt one is named with the nearest known). A file whose
-// chunk returns no table with `subject` gives -ERR_NOT_FOUND: it is a module, not a script.
+// Compiles all files and runs the main chunk once in a sandbox to read its table. 0, or an error with
+// file:line, what is wrong and what to change: syntax, no table returned, no subject, no reconcile, unknown
+// keys (a misspelt one is named with the nearest known). A file whose chunk returns no table with `subject`
+// gives -ERR_NOT_FOUND: it is a module, not a script.
 int program_new(const struct program_options *o, struct program **ret, struct err *e);
 struct program *program_ref(struct program *p);
 void program_unref(struct program *p);
 const struct program_spec *program_spec(const struct program *p);
-const char *program_hash(const struct program *p); // hex SHA-256 over all its files, first 16 digits: the version
+const char *
+program_hash(const struct program *p); // hex SHA-256 over all its files, first 16 digits: the version
 
 // Any text: does it compile? For modules and specs. 0 or -ERR_PARSE with file:line.
 int program_check(const struct program_file *f, struct err *e);
