@@ -122,7 +122,11 @@ int json_int(const json *v, int64_t *ret)
 {
     bool negative;
     uint64_t magnitude;
-    if (!exact_integer(v, &negative, &magnitude) || magnitude > (uint64_t)INT64_MAX + negative)
+    if (!exact_integer(v, &negative, &magnitude))
+        return -ERR_INVALID;
+    // -2^63 as a double may have been an integer beyond the range.
+    bool has_min = negative && yyjson_is_sint((yyjson_val *)v);
+    if (magnitude > (uint64_t)INT64_MAX + has_min)
         return -ERR_INVALID;
     *ret = (int64_t)(negative ? -magnitude : magnitude);
     return 0;

@@ -18,9 +18,16 @@ static void put(struct json_writer *w, const void *text, size_t n)
         w->failed = true;
 }
 
+// Half of all that is written is single characters.
 static void put_char(struct json_writer *w, char c)
 {
-    put(w, &c, 1);
+    struct buf *out = w->out;
+    if (out->failed || out->len + 1 >= out->cap) {
+        put(w, &c, 1);
+        return;
+    }
+    out->data[out->len++] = c;
+    out->data[out->len] = 0;
 }
 
 static void begin_value(struct json_writer *w)
@@ -141,18 +148,28 @@ void jw_strn(struct json_writer *w, const char *s, size_t n)
     put_quoted(w, s, n);
 }
 
-void jw_int(struct json_writer *w, int64_t v)
+static void write_integer(struct json_writer *w, bool negative, uint64_t v)
 {
     char text[24];
+    char *p = text + sizeof(text);
+    do {
+        *--p = (char)('0' + v % 10);
+        v /= 10;
+    } while (v > 0);
+    if (negative)
+        *--p = '-';
     begin_value(w);
-    put(w, text, (size_t)snprintf(text, sizeof(text), "%lld", (long long)v));
+    put(w, p, (size_t)(text + sizeof(text) - p));
+}
+
+void jw_int(struct json_writer *w, int64_t v)
+{
+    write_integer(w, v < 0, v < 0 ? -(uint64_t)v : (uint64_t)v);
 }
 
 void jw_uint(struct json_writer *w, uint64_t v)
 {
-    char text[24];
-    begin_value(w);
-    put(w, text, (size_t)snprintf(text, sizeof(text), "%llu", (unsigned long long)v));
+    write_integer(w, false, v);
 }
 
 // Shortest decimal that reads back as v. Some YAML readers take "1e+21" for a string, hence "1.0e+21".
