@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/strset.h"
 #include "kube/files.h"
+#include "kube/token.h"
 
 enum {
     REREAD_MS = 60000,
@@ -52,32 +53,13 @@ uint64_t credentials_version(const struct credentials *c)
     return c->version;
 }
 
-// Trims white space; NULL (and freed) when it is empty or can not stand in a header.
-static char *clean_token(char *text)
-{
-    if (text == NULL)
-        return NULL;
-    char *start = text + strspn(text, " \t\r\n");
-    size_t n = strlen(start);
-    while (n > 0 && strchr(" \t\r\n", start[n - 1]) != NULL)
-        n--;
-    memmove(text, start, n);
-    text[n] = '\0';
-    bool good = n > 0;
-    for (size_t i = 0; i < n; i++)
-        good = good && text[i] > ' ' && text[i] < 0x7f;
-    if (good)
-        return text;
-    free(text);
-    return NULL;
-}
-
 static void job_read(struct read_job *j)
 {
-    for (int i = 0; i < FILE_COUNT; i++)
+    if (j->path[TOKEN] != NULL)
+        (void)token_read(j->path[TOKEN], &j->text[TOKEN], NULL);
+    for (int i = CA; i < FILE_COUNT; i++)
         if (j->path[i] != NULL)
             (void)files_read(j->path[i], &j->text[i], NULL, NULL);
-    j->text[TOKEN] = clean_token(j->text[TOKEN]);
 }
 
 static void job_free(struct read_job *j)
@@ -222,8 +204,7 @@ struct credentials *credentials_new(struct loop *l, const struct kube_config *cf
     c->text[CERT] = xstrdup(cfg->client_cert_pem);
     c->text[KEY] = xstrdup(cfg->client_key_pem);
     if (cfg->token == NULL && cfg->token_file != NULL)
-        (void)files_read(cfg->token_file, &c->text[TOKEN], NULL, NULL);
-    c->text[TOKEN] = clean_token(c->text[TOKEN]);
+        (void)token_read(cfg->token_file, &c->text[TOKEN], NULL);
     for (int i = 0; i < FILE_COUNT; i++)
         c->has_files = c->has_files || c->path[i] != NULL;
     c->timer = loop_timer_new(l, on_timer, c);

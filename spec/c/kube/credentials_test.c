@@ -167,7 +167,7 @@ static void test_refresh_is_joined_and_limited(void **state)
     assert_int_equal(s.refreshed, 3);
     assert_string_equal(credentials_token(c), "t2");
     credentials_free(c);
-    struct kube_config fixed = {.token = "fixed\n"};
+    struct kube_config fixed = {.token = "fixed"};
     c = credentials_new(l, &fixed, &(struct credentials_callbacks){on_refreshed, on_tls, &s});
     credentials_refresh(c);
     loop_run_until(l, 3000);
