@@ -12,22 +12,23 @@ void jw_init(struct json_writer *w, struct buf *out)
     *w = (struct json_writer){.out = out};
 }
 
-static void put(struct json_writer *w, const void *text, size_t n)
-{
-    if (buf_add(w->out, text, n) < 0)
-        w->failed = true;
-}
-
-// Half of all that is written is single characters.
-static void put_char(struct json_writer *w, char c)
+// Most of what is written is short and fits: that costs no call.
+static inline void put(struct json_writer *w, const void *text, size_t n)
 {
     struct buf *out = w->out;
-    if (out->failed || out->len + 1 >= out->cap) {
-        put(w, &c, 1);
+    if (out->failed || out->cap == 0 || n >= out->cap - out->len) {
+        if (buf_add(out, text, n) < 0)
+            w->failed = true;
         return;
     }
-    out->data[out->len++] = c;
+    memcpy(out->data + out->len, text, n);
+    out->len += n;
     out->data[out->len] = 0;
+}
+
+static void put_char(struct json_writer *w, char c)
+{
+    put(w, &c, 1);
 }
 
 static void begin_value(struct json_writer *w)

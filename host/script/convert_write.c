@@ -2,6 +2,7 @@
 // to sort) lives outside of it.
 #include "script/convert.h"
 
+#include <endian.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 struct key {
     const char *text; // a string that the table holds
     size_t len;
+    uint64_t prefix; // its first bytes, so that most comparisons are one of numbers
 };
 
 struct encoder {
@@ -29,14 +31,16 @@ struct encoder {
     struct err *e;
     int result;
     const struct value_path *start;
-    struct buf keys;   // struct key: those of all open objects, the innermost last
+    struct key *keys; // those of all open objects, the innermost last
+    size_t key_count;
+    size_t key_cap;
     const void *array; // the metatables' identities
     const void *lazy;
     const void *open[CONVERT_DEPTH_MAX]; // the tables around the value
     int depth;
 };
 
-enum { KEYS_MAX = 64 << 20 };
+enum { KEYS_MAX = 4 << 20, SHORT_SORT = 16 };
 
 static int fail(struct encoder *enc, enum err_code code, const struct value_path *path, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
@@ -51,6 +55,22 @@ static int fail(struct encoder *enc, enum err_code code, const struct value_path
     vsnprintf(what, sizeof(what), fmt, ap);
     va_end(ap);
     return err_set(enc->e, code, where[0] != 0 ? "%s: %s" : "%s%s", where, what);
+}
+
+// Most text is ASCII: looked at eight bytes at a time.
+static bool is_utf8(const char *s, size_t n)
+{
+    size_t i = 0;
+    for (uint64_t word; i + sizeof(word) <= n; i += sizeof(word)) {
+        memcpy(&word, s + i, sizeof(word));
+        if ((word & 0x8080808080808080ULL) != 0)
+            return str_is_utf8(s, n);
+    }
+    for (; i < n; i++) {
+        if ((unsigned char)s[i] >= 0x80)
+            return str_is_utf8(s, n);
+    }
+    return true;
 }
 
 static int write_value(struct encoder *enc, const struct value_path *path);
@@ -76,7 +96,28 @@ static int odd_key(struct encoder *enc, const struct value_path *path)
                 type);
 }
 
-// Counts the keys of the table at the top.
+static uint64_t prefix_of(const char *text, size_t len)
+{
+    unsigned char first[sizeof(uint64_t)] = {0};
+    uint64_t prefix;
+    memcpy(first, text, len < sizeof(first) ? len : sizeof(first));
+    memcpy(&prefix, first, sizeof(prefix));
+    return be64toh(prefix);
+}
+
+static int add_key(struct encoder *enc, const char *text, size_t len)
+{
+    if (enc->key_count == enc->key_cap) {
+        if (enc->key_cap >= KEYS_MAX)
+            return -ERR_LIMIT;
+        enc->key_cap = enc->key_cap > 0 ? enc->key_cap * 2 : 64;
+        enc->keys = xreallocarray(enc->keys, enc->key_cap, sizeof(*enc->keys));
+    }
+    enc->keys[enc->key_count++] = (struct key){text, len, prefix_of(text, len)};
+    return 0;
+}
+
+// Counts the keys of the table at the top and adds the text ones to enc->keys.
 static int measure(struct encoder *enc, const struct value_path *path, struct shape *ret)
 {
     lua_State *L = enc->L;
@@ -84,6 +125,10 @@ static int measure(struct encoder *enc, const struct value_path *path, struct sh
     lua_pushnil(L);
     while (lua_next(L, -2)) {
         if (lua_type(L, -2) == LUA_TSTRING) {
+            size_t len;
+            const char *text = lua_tolstring(L, -2, &len);
+            if (add_key(enc, text, len) < 0)
+                return fail(enc, ERR_LIMIT, path, "has too many keys");
             s.names++;
         } else {
             lua_Number n = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : 0;
@@ -149,55 +194,58 @@ static int write_array(struct encoder *enc, const struct value_path *path, size_
     return 0;
 }
 
-static int compare_keys(const void *a, const void *b)
+static int compare_keys(const struct key *x, const struct key *y)
 {
-    const struct key *x = a;
-    const struct key *y = b;
+    if (x->prefix != y->prefix)
+        return x->prefix < y->prefix ? -1 : 1;
     int r = memcmp(x->text, y->text, x->len < y->len ? x->len : y->len);
     return r != 0 ? r : (x->len > y->len) - (x->len < y->len);
 }
 
-// Adds the text keys of the table at the top to enc->keys.
-static int collect_keys(struct encoder *enc)
+static int on_sort(const void *a, const void *b)
 {
-    lua_State *L = enc->L;
-    lua_pushnil(L);
-    while (lua_next(L, -2)) {
-        lua_pop(L, 1);
-        struct key k;
-        k.text = lua_tolstring(L, -1, &k.len); // a string already: nothing is converted
-        if (buf_add(&enc->keys, &k, sizeof(k)) < 0) {
-            lua_pop(L, 1);
-            return -ERR_LIMIT;
-        }
-    }
-    return 0;
+    return compare_keys(a, b);
 }
 
-// The set of names whose null was read, below the table at the top. Returns how many of them have no value
-// now (their keys are added).
+static void sort_keys(struct key *keys, size_t count)
+{
+    if (count > SHORT_SORT) {
+        qsort(keys, count, sizeof(*keys), on_sort);
+        return;
+    }
+    for (size_t i = 1; i < count; i++) {
+        struct key k = keys[i];
+        size_t j = i;
+        for (; j > 0 && compare_keys(&k, &keys[j - 1]) < 0; j--)
+            keys[j] = keys[j - 1];
+        keys[j] = k;
+    }
+}
+
+// Adds the names whose null was read and that have no value now: the metatable of the table at the top knows
+// them.
 static int collect_nulls(struct encoder *enc)
 {
     lua_State *L = enc->L;
-    convert_push_nulls(L); // takes the metatable
-    if (!lua_istable(L, -1)) {
-        lua_pop(L, 1);
-        return 0;
-    }
     int r = 0;
-    lua_pushnil(L);
-    while (r == 0 && lua_next(L, -2)) {
-        lua_pop(L, 1);
-        lua_pushvalue(L, -1);
-        lua_rawget(L, -4);
-        struct key k;
-        k.text = lua_tolstring(L, -2, &k.len);
-        if (lua_isnil(L, -1))
-            r = buf_add(&enc->keys, &k, sizeof(k));
-        lua_pop(L, 1);
+    if (!lua_getmetatable(L, -1))
+        return 0;
+    convert_push_nulls(L); // takes the metatable
+    if (lua_istable(L, -1)) {
+        lua_pushnil(L);
+        while (r == 0 && lua_next(L, -2)) {
+            lua_pop(L, 1);
+            lua_pushvalue(L, -1);
+            lua_rawget(L, -4);
+            size_t len;
+            const char *text = lua_tolstring(L, -2, &len);
+            if (lua_isnil(L, -1))
+                r = add_key(enc, text, len);
+            lua_pop(L, 1);
+        }
+        if (r < 0)
+            lua_pop(L, 1);
     }
-    if (r < 0)
-        lua_pop(L, 1);
     lua_pop(L, 1);
     return r;
 }
@@ -205,7 +253,7 @@ static int collect_nulls(struct encoder *enc)
 static int write_member(struct encoder *enc, const struct value_path *path, const struct key *k)
 {
     struct value_path at = {.parent = path, .key = k->text, .key_len = k->len};
-    if (!str_is_utf8(k->text, k->len))
+    if (!is_utf8(k->text, k->len))
         return fail(enc, ERR_INVALID, &at, "the key is not valid UTF-8");
     jw_keyn(enc->w, k->text, k->len);
     lua_pushlstring(enc->L, k->text, k->len);
@@ -221,37 +269,32 @@ static int write_member(struct encoder *enc, const struct value_path *path, cons
     return 0;
 }
 
-static int write_object(struct encoder *enc, const struct value_path *path)
+// The text keys from `start` on are the table's.
+static int write_object(struct encoder *enc, const struct value_path *path, size_t start,
+                        const void *metatable)
 {
-    size_t start = enc->keys.len;
-    int r = collect_keys(enc);
-    if (r == 0 && lua_getmetatable(enc->L, -1))
-        r = collect_nulls(enc);
-    if (r < 0)
+    if (metatable != NULL && collect_nulls(enc) < 0)
         return fail(enc, ERR_LIMIT, path, "has too many keys");
-    size_t count = (enc->keys.len - start) / sizeof(struct key);
-    if (count > 1)
-        qsort(enc->keys.data + start, count, sizeof(struct key), compare_keys);
+    size_t count = enc->key_count - start;
+    sort_keys(enc->keys + start, count);
     jw_object(enc->w);
     for (size_t i = 0; i < count; i++) {
-        struct key k;
-        memcpy(&k, enc->keys.data + start + i * sizeof(k), sizeof(k));
-        r = write_member(enc, path, &k);
+        struct key k = enc->keys[start + i]; // a copy: the array may move
+        int r = write_member(enc, path, &k);
         if (r < 0)
             return r;
     }
     jw_object_end(enc->w);
-    enc->keys.len = start;
     return 0;
 }
 
-static bool is_marked(struct encoder *enc, const void *metatable)
+static const void *metatable_of(lua_State *L)
 {
-    if (!lua_getmetatable(enc->L, -1))
-        return false;
-    bool same = lua_topointer(enc->L, -1) == metatable;
-    lua_pop(enc->L, 1);
-    return same;
+    if (!lua_getmetatable(L, -1))
+        return NULL;
+    const void *p = lua_topointer(L, -1);
+    lua_pop(L, 1);
+    return p;
 }
 
 // Around the table at the top: no cycle, not too deep, and still room in the output.
@@ -273,26 +316,26 @@ static int enter(struct encoder *enc, const struct value_path *path)
 
 static int write_table(struct encoder *enc, const struct value_path *path)
 {
+    size_t start = enc->key_count;
+    const void *metatable = metatable_of(enc->L);
     int r = enter(enc, path);
     if (r < 0)
         return r;
-    if (is_marked(enc, enc->lazy))
+    if (metatable == enc->lazy) {
         convert_force(enc->L, -1);
+        metatable = metatable_of(enc->L);
+    }
     struct shape s = {0};
     r = measure(enc, path, &s);
     if (r < 0)
         return r;
-    if (s.elements > 0 && s.names > 0)
+    bool array = s.elements > 0 || metatable == enc->array;
+    if (array && s.names > 0)
         return mixed_keys(enc, path);
     if (s.last != s.elements)
         return gap(enc, path, &s);
-    bool array = s.elements > 0;
-    if (!array && is_marked(enc, enc->array)) {
-        if (s.names > 0)
-            return mixed_keys(enc, path);
-        array = true;
-    }
-    r = array ? write_array(enc, path, s.elements) : write_object(enc, path);
+    r = array ? write_array(enc, path, s.elements) : write_object(enc, path, start, metatable);
+    enc->key_count = start;
     enc->depth--;
     return r;
 }
@@ -316,7 +359,7 @@ static int write_string(struct encoder *enc, const struct value_path *path)
 {
     size_t len;
     const char *s = lua_tolstring(enc->L, -1, &len);
-    if (!str_is_utf8(s, len))
+    if (!is_utf8(s, len))
         return fail(enc, ERR_INVALID, path, "the text is not valid UTF-8 (bytes go through tidelock.base64)");
     jw_strn(enc->w, s, len);
     return 0;
@@ -387,7 +430,6 @@ static const void *identity(lua_State *L)
 static void encoder_init(struct encoder *enc, lua_State *L, struct err *e)
 {
     *enc = (struct encoder){.L = L, .e = e};
-    buf_init(&enc->keys, KEYS_MAX);
     convert_push_array_metatable(L);
     enc->array = identity(L);
     convert_push_lazy_metatable(L);
@@ -397,7 +439,7 @@ static void encoder_init(struct encoder *enc, lua_State *L, struct err *e)
 static void encoder_free(void *p)
 {
     struct encoder *enc = p;
-    buf_fini(&enc->keys);
+    free(enc->keys);
     free(enc);
 }
 
@@ -436,6 +478,7 @@ int convert_list_count(lua_State *L, const struct value_path *path, size_t *ret,
     else if (r == 0 && s.last != s.elements)
         r = gap(&enc, path, &s);
     lua_settop(L, top);
+    free(enc.keys);
     if (r == 0)
         *ret = s.elements;
     return r;
