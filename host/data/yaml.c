@@ -587,7 +587,7 @@ static int on_event(struct reader *r, const yaml_event_t *ev)
     }
 }
 
-typedef int on_document_fn(void *ud, const char *json, size_t json_len, size_t line, struct err *e);
+typedef int on_document_fn(void *ud, const char *doc, size_t doc_len, size_t line, struct err *e);
 
 static int read_stream(struct reader *r, on_document_fn *on_document, void *ud)
 {

@@ -11,10 +11,10 @@ enum scalar_type {
     SCALAR_NULL,
     SCALAR_BOOL,
     SCALAR_INT,
-    SCALAR_UINT, // above INT64_MAX
+    SCALAR_UINT,  // above INT64_MAX
     SCALAR_FLOAT, // may be NaN or infinite, which JSON has not
-    SCALAR_HUGE, // an integer that only a wider type could hold
-    SCALAR_MERGE // "<<"
+    SCALAR_HUGE,  // an integer that only a wider type could hold
+    SCALAR_MERGE  // "<<"
 };
 
 struct yaml_scalar {

@@ -1,3 +1,4 @@
+// ctest-labels: thread
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// ctest-labels: thread
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>

@@ -1,3 +1,4 @@
+// ctest-labels: thread
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>

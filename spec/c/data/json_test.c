@@ -1,3 +1,4 @@
+// ctest-labels: thread
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
