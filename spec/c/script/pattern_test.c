@@ -8,7 +8,7 @@
 #include "base/random.h"
 #include "script/sandbox.h"
 
-enum { CASES = 300000, SANITIZED_CASES = 40000 };
+enum { CASES = 200000, SANITIZED_CASES = 40000 };
 
 // Both states are asked by one script: ours in a sandbox, LuaJIT's in a state of its own.
 static const char ask[] =

@@ -1,0 +1,352 @@
+// Scripts that try to outlive their limits, on a thread with a stack of 1 MiB and the real watchdog. Each
+// ends the way it must, and leaves nothing.
+#include <pthread.h>
+
+#include "script/script_support.h"
+
+enum { STACK_BYTES = 1024 * 1024, CPU_US = 100000, ALIVE_MAX = 16 * 1024 * 1024 };
+
+#define BIT(end) (1u << (end))
+#define RAISED BIT(PASS_RAISED)
+#define DEADLINE BIT(PASS_DEADLINE)
+#define MEMORY BIT(PASS_MEMORY)
+#define FINE (BIT(PASS_OK) | BIT(PASS_NIL) | BIT(PASS_RESULT))
+
+static const struct hostile {
+    const char *name;
+    unsigned ends;
+    const char *body;
+} hostile[] = {
+    // endless loops, and ways to swallow the end
+    {"while", DEADLINE, "while true do end"},
+    {"repeat", DEADLINE, "repeat local x = 1 until false"},
+    {"goto", DEADLINE, "::top:: goto top"},
+    {"for", DEADLINE, "for i = 1, math.huge do end"},
+    {"for nan step", DEADLINE | FINE, "for i = 1, 2, 0 do end"},
+    {"floats", DEADLINE, "local x = 1.5 for i = 1, 1e15 do x = x / 1.0000001 end return x"},
+    {"strings", DEADLINE, "local n = 0 while true do n = #(n .. 'x') end"},
+    {"pcall loop", DEADLINE, "while true do pcall(function() while true do end end) end"},
+    {"pcall of pcall", DEADLINE, "while true do pcall(pcall, function() while true do end end) end"},
+    {"pcall of error", DEADLINE, "while true do pcall(error) end"},
+    {"xpcall loop", DEADLINE, "local function f() while true do end end while true do xpcall(f, f) end"},
+    {"xpcall handler", DEADLINE, "xpcall(error, function() while true do end end)"},
+    {"xpcall handler in pcall", DEADLINE,
+     "while true do pcall(xpcall, error, function() while true do end end) end"},
+    {"recursive handler", DEADLINE | RAISED | FINE, "local function f() return xpcall(f, f) end f()"},
+    {"index", DEADLINE,
+     "local t = setmetatable({}, {__index = function() while true do end end}) while true do "
+     "pcall(function() return t.a end) end"},
+    {"newindex", DEADLINE,
+     "local t = setmetatable({}, {__newindex = function() while true do end end}) while true do "
+     "pcall(function() t.a = 1 end) end"},
+    {"call", DEADLINE,
+     "local t = setmetatable({}, {__call = function() while true do end end}) while true do pcall(t) end"},
+    {"eq", DEADLINE,
+     "local m = {__eq = function() while true do end end} local a, b = setmetatable({}, m), setmetatable({}, "
+     "m)"
+     " while true do pcall(function() return a == b end) end"},
+    {"lt", DEADLINE,
+     "local m = {__lt = function() while true do end end} local a, b = setmetatable({}, m), setmetatable({}, "
+     "m)"
+     " while true do pcall(function() return a < b end) end"},
+    {"concat", DEADLINE,
+     "local a = setmetatable({}, {__concat = function() while true do end end}) while true do "
+     "pcall(function() return a .. 1 end) end"},
+    {"unm", DEADLINE,
+     "local a = setmetatable({}, {__unm = function() while true do end end}) while true do pcall(function() "
+     "return -a end) end"},
+    {"tostring", DEADLINE,
+     "local a = setmetatable({}, {__tostring = function() while true do end end}) while true do "
+     "pcall(tostring, a) end"},
+    {"error object", DEADLINE, "error(setmetatable({}, {__tostring = function() while true do end end}))"},
+    {"error object in format", DEADLINE,
+     "string.format('%s', setmetatable({}, {__tostring = function() while true do end end}))"},
+    {"sort comparison", DEADLINE, "table.sort({3, 2, 1}, function() while true do end end)"},
+    {"gsub callback", DEADLINE, "('abc'):gsub('.', function() while true do end end)"},
+    {"gsub table", DEADLINE,
+     "('abc'):gsub('.', setmetatable({}, {__index = function() while true do end end}))"},
+    {"iterator", DEADLINE, "for x in function() return 1 end do end"},
+    {"gmatch", DEADLINE | MEMORY, "while true do for w in ('a'):rep(1e5):gmatch('()') do end end"},
+    {"pairs", DEADLINE,
+     "local t = {} for i = 1, 1000 do t['k' .. i] = i end while true do for k in pairs(t) do end end"},
+    {"next", DEADLINE, "local t = {} for i = 1, 1000 do t['k' .. i] = i end while true do next(t) end"},
+    {"format", DEADLINE, "while true do string.format('%99.99f', -1e300) end"},
+    {"plain find", DEADLINE,
+     "local s = ('a'):rep(1e6) local p = ('a'):rep(4e5) .. 'b' while true do s:find(p, 1, true) end"},
+    {"lower", DEADLINE, "local s = ('A'):rep(1e6) while true do s:lower() end"},
+    {"reverse", DEADLINE, "local s = ('A'):rep(1e6) while true do s:reverse() end"},
+    {"insert in front", DEADLINE,
+     "local t = {} for i = 1, 1e5 do t[i] = i end for i = 1, 1e9 do table.insert(t, 1, i) end"},
+    {"remove in front", DEADLINE,
+     "while true do local t = {} for i = 1, 1e5 do t[i] = i end while #t > 0 do table.remove(t, 1) end end"},
+    {"table concat", DEADLINE | MEMORY,
+     "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.concat(t, ',') end"},
+    {"select", DEADLINE,
+     "local function f(...) return select('#', ...) end while true do f(unpack({}, 1, 5000)) end"},
+    {"maxn", DEADLINE, "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.maxn(t) end"},
+    {"ok and loop", DEADLINE, "local ok = pcall(string.rep, 'x', 1e9) while ok == false do end"},
+    {"log", BIT(PASS_LIMIT), "while true do pcall(world.log, 'info', 'x') end"},
+    {"lists", DEADLINE | MEMORY,
+     "while true do for _, p in ipairs(world.list('v1/Pod')) do pcall(next, p) end end"},
+    {"bad patterns", DEADLINE, "while true do pcall(string.find, 'a', '[') end"},
+    {"pattern of pcalls", DEADLINE,
+     "local s = ('a'):rep(2000) while true do pcall(string.find, s, 'a-a-a-a-b') end"},
+    // recursion
+    {"recursion", RAISED, "local function f() return 1 + f() end f()"},
+    {"tail recursion", DEADLINE, "local function f() return f() end f()"},
+    {"recursion with pcall", FINE | RAISED, "local function f() return pcall(f) end f()"},
+    {"recursion with pcall, then loop", DEADLINE,
+     "local function f() return pcall(f) end f() while true do end"},
+    {"recursion in pcall in recursion", DEADLINE | FINE | RAISED,
+     "local function f() pcall(f) return 1 + f() end f()"},
+    {"recursion gsub", RAISED, "local function f(s) return (s:gsub('.', f)) end f('a')"},
+    {"recursion gsub table", RAISED,
+     "local t = setmetatable({}, {}) getmetatable(t).__index = function(_, k) return (k:gsub('.', t)) end "
+     "('a'):gsub('.', t)"},
+    {"recursion gmatch", RAISED, "local function f() for x in ('a'):gmatch('a') do f() end end f()"},
+    {"recursion sort", RAISED,
+     "local function f() table.sort({3, 1, 2}, function(a, b) f() return a < b end) end f()"},
+    {"recursion sort lt", RAISED,
+     "local m = {} m.__lt = function(a, b) table.sort({setmetatable({}, m), setmetatable({}, m)}) return "
+     "true end"
+     " table.sort({setmetatable({}, m), setmetatable({}, m)})"},
+    {"recursion tostring", RAISED,
+     "local t = setmetatable({}, {__tostring = function(t) return tostring(t) end}) tostring(t)"},
+    {"recursion format", RAISED,
+     "local m = {} m.__tostring = function() return string.format('%s', setmetatable({}, m)) end "
+     "tostring(setmetatable({}, m))"},
+    {"recursion index function", RAISED,
+     "local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k + 1] end return "
+     "t[1]"},
+    {"index chain", RAISED, "local t = setmetatable({}, {}) getmetatable(t).__index = t return t.x"},
+    {"error object raises itself", RAISED | DEADLINE,
+     "local function f() error(setmetatable({}, {__tostring = f})) end pcall(f) f()"},
+    {"recursion require", RAISED, "local function f() return require('tidelock') and f() + 1 end f()"},
+    {"recursion options", RAISED,
+     "local m = {} m.__index = function() return world.list('v1/Pod', setmetatable({}, m)) end"
+     " world.list('v1/Pod', setmetatable({}, m)) error('x')"},
+    {"concat metamethods", RAISED | DEADLINE,
+     "local m = {} m.__concat = function(a, b) return a .. b end return setmetatable({}, m) .. 'x'"},
+    {"lt metamethods", RAISED | DEADLINE,
+     "local m = {} m.__lt = function(a, b) return a < b end return setmetatable({}, m) < setmetatable({}, "
+     "m)"},
+    // memory
+    {"string doubling", MEMORY, "local s = 'x' while true do s = s .. s end"},
+    {"string tripling", MEMORY, "local s = 'x' while true do s = s .. s .. s end"},
+    {"many operands", MEMORY,
+     "local s = ('x'):rep(1e6) while true do s = s..s..s..s..s..s..s..s..s..s..s..s..s..s..s..s..s..s..s..s "
+     "end"},
+    {"table growth", MEMORY, "local t = {} for i = 1, 1e9 do t[i] = i end"},
+    {"table of tables", MEMORY, "local t = {} while true do t = {t} end"},
+    {"keys", MEMORY | DEADLINE, "local t = {} for i = 1, 1e9 do t['k' .. i] = i end"},
+    {"closures", MEMORY, "local t = {} for i = 1, 1e9 do t[i] = function() return i end end"},
+    {"memory in pcall", MEMORY,
+     "while true do pcall(function() local t = {} for i = 1, 1e9 do t[i] = {} end end) end"},
+    {"memory in gsub", MEMORY, "local s = ('x'):rep(1e6) return s:gsub('x', s)"},
+    {"memory in concat", MEMORY,
+     "local t = {} for i = 1, 1000 do t[i] = ('x'):rep(1e5) end return #table.concat(t, t[1])"},
+    {"memory in format", MEMORY,
+     "local s = ('x'):rep(1e6) return #string.format(('%s'):rep(200), unpack((function() local t = {} for i "
+     "= 1, 200 do t[i] = s end return t end)()))"},
+    {"memory in lower", MEMORY | RAISED,
+     "local s = ('X'):rep(1e6) local t = {} for i = 1, 1e6 do t[i] = (s .. i):lower() end"},
+    {"memory in lists", MEMORY | DEADLINE,
+     "local t = {} while true do local l = world.list('v1/Pod') next(l[1]) t[#t + 1] = l end"},
+    {"kept by a global", MEMORY, "kept = {} while true do kept[#kept + 1] = {1, 2, 3, 4, 5, 6, 7, 8} end"},
+    {"churn of sizes", MEMORY | DEADLINE,
+     "for n = 1, 400 do local t = {} for i = 1, 100000 / n do t[i] = ('x'):rep(n * 16) .. i end end while "
+     "true do end"},
+    {"weak table", DEADLINE, "local t = setmetatable({}, {__mode = 'k'}) while true do t[{}] = 1 end"},
+    {"garbage", DEADLINE, "while true do local t = {{}, {}, {}} end"},
+    // caps and absent functions
+    {"rep", RAISED, "return #(('x'):rep(1e10))"},
+    {"rep of nothing", FINE, "return {status = {n = #(('')):rep(1e15)}}"},
+    {"rep nan", FINE, "return {status = {n = #('x'):rep(0/0)}}"},
+    {"rep with separator", RAISED, "return ('x'):rep(1000, ('y'):rep(1e5))"},
+    {"unpack", RAISED, "return select('#', unpack({}, 1, 1e8))"},
+    {"byte", RAISED, "return ('x'):rep(1e6):byte(1, -1)"},
+    {"char", RAISED, "return string.char(256)"},
+    {"sort too many", RAISED, "local t = {} for i = 1, 200000 do t[i] = 200000 - i end table.sort(t)"},
+    {"sort without order", FINE,
+     "local t = {} for i = 1, 1000 do t[i] = i end table.sort(t, function() return true end)"},
+    {"sort that changes", FINE | RAISED,
+     "local t = {3, 2, 1, 5} table.sort(t, function(a, b) t[1] = nil t[9] = 1 return a < b end)"},
+    {"sort of mixed", RAISED, "table.sort({1, 'a', {}})"},
+    {"format width", RAISED, "return ('%1000d'):format(1)"},
+    {"format end", RAISED, "return ('%'):format(1)"},
+    {"format NUL", RAISED, "return ('%\\0d'):format(1)"},
+    {"pattern depth", RAISED, "return ('a'):rep(1000):find(('(a'):rep(31) .. ('a?'):rep(1000))"},
+    {"coroutine", RAISED, "coroutine.wrap(function() end)()"},
+    {"load", RAISED, "load('return 1')"},
+    {"loadstring", RAISED, "loadstring('return 1')"},
+    {"dofile", RAISED, "dofile('/etc/passwd')"},
+    {"dump", RAISED, "string.dump(function() end)"},
+    {"collectgarbage", RAISED, "while true do collectgarbage() end"},
+    {"setfenv", RAISED, "setfenv(0, {})"},
+    {"newproxy", RAISED, "getmetatable(newproxy(true)).__gc = function() while true do end end"},
+    {"gc of a table", FINE,
+     "for i = 1, 1000 do setmetatable({}, {__gc = function() while true do end end}) end return {}"},
+    {"random", RAISED, "math.random()"},
+    {"print", RAISED, "print('x')"},
+    {"os", RAISED, "os.time()"},
+    {"io", RAISED, "io.open('/etc/passwd')"},
+    {"debug", RAISED, "debug.sethook()"},
+    {"ffi", RAISED, "require('ffi')"},
+    {"jit", RAISED, "jit.on()"},
+    {"package", RAISED, "package.loaded.x = 1"},
+    {"string metatable", RAISED, "getmetatable('').__index = function() while true do end end"},
+    {"string metatable set", RAISED, "setmetatable('', {})"},
+    {"protected metatable", RAISED, "setmetatable(world.list('v1/Pod'), {})"},
+    {"environment", RAISED, "_G.error = nil error('x')"},
+    {"no globals", RAISED | FINE, "for k in pairs(_G) do _G[k] = nil end x.y = 1"},
+    {"globals that raise", RAISED, "setmetatable(_G, {__index = function() error('x') end}) return nothing"},
+    {"globals that loop", DEADLINE,
+     "setmetatable(_G, {__index = function() while true do end end}) return nothing"},
+    {"next with a strange key", FINE, "next({1, 2}, 'nothing') return {}"},
+    {"rawset of a lazy item", FINE, "rawset(world.list('v1/Pod')[1], 'x', 1) return {}"},
+    {"deep result", BIT(PASS_LIMIT) | BIT(PASS_RESULT),
+     "local t = {} for i = 1, 1e5 do t = {t} end return {status = {t = t}}"},
+    {"result in itself", BIT(PASS_RESULT), "local t = {} t.t = t return {status = t}"},
+    {"large result", BIT(PASS_LIMIT),
+     "local t = {} for i = 1, 100 do t[i] = ('x'):rep(1e5) .. i end return {status = {t = t}}"},
+    {"many events", BIT(PASS_LIMIT) | BIT(PASS_RESULT),
+     "local t = {} for i = 1, 1000 do t[i] = {type = 'Normal', reason = 'R', message = 'm' .. i} end return "
+     "{events = t}"},
+    {"result of a function", BIT(PASS_RESULT), "return {status = {f = function() end}}"},
+    {"result that reads", BIT(PASS_OK) | BIT(PASS_RESULT),
+     "return setmetatable({}, {__index = function() while true do end end})"},
+    {"strange error", RAISED,
+     "error(setmetatable({}, {__metatable = 1, __index = error, __tostring = error}))"},
+};
+
+enum { HOSTILE_COUNT = sizeof(hostile) / sizeof(hostile[0]) };
+
+struct outcome {
+    const struct hostile *h;
+    char problem[2048];
+};
+
+static void run_hostile(struct pass_runner *r, const struct hostile *h, struct outcome *ret)
+{
+    struct program *p = support_program(h->body);
+    struct fake_world w = {0};
+    struct pass_output out;
+    struct pass_limits limits = {.cpu_us = CPU_US};
+    support_run(r, p, &w, &limits, &out);
+    if ((h->ends & BIT(out.end)) == 0)
+        snprintf(ret->problem, sizeof(ret->problem), "%s: ended %s: %s", h->name, pass_end_name(out.end),
+                 out.err.text);
+#ifndef TIDELOCK_SANITIZED
+    else if (out.cpu_us > CPU_US + 100000)
+        snprintf(ret->problem, sizeof(ret->problem), "%s: took %llu us", h->name,
+                 (unsigned long long)out.cpu_us);
+#endif
+    else if (out.end != PASS_OK && out.end != PASS_NIL && out.err.text[0] == 0)
+        snprintf(ret->problem, sizeof(ret->problem), "%s: says nothing", h->name);
+    else if (pass_runner_memory(r) > ALIVE_MAX)
+        snprintf(ret->problem, sizeof(ret->problem), "%s: leaves %zu bytes", h->name, pass_runner_memory(r));
+    pass_output_fini(&out);
+    program_unref(p);
+}
+
+// The same well-behaved pass must cost the same before and after.
+static size_t run_good(struct pass_runner *r, const struct program *p)
+{
+    struct fake_world w = {0};
+    struct pass_output out;
+    support_run(r, p, &w, NULL, &out);
+    size_t peak =
+        out.end == PASS_OK && strcmp(out.result.data, "{\"status\":{\"n\":3}}") == 0 ? out.memory_peak : 0;
+    pass_output_fini(&out);
+    return peak;
+}
+
+struct batch {
+    struct watchdog *w;
+    struct outcome *outcomes;
+    int first, step;
+};
+
+static void *run_batch(void *arg)
+{
+    struct batch *b = arg;
+    struct pass_runner *r = pass_runner_new(b->w);
+    struct program *good = support_program("local t = {1, 2, 3} return {status = {n = #t}}");
+    size_t before = run_good(r, good);
+    for (int i = b->first; i < HOSTILE_COUNT; i += b->step) {
+        b->outcomes[i].h = &hostile[i];
+        run_hostile(r, &hostile[i], &b->outcomes[i]);
+        size_t after = run_good(r, good);
+        if (before == 0 || after != before)
+            snprintf(b->outcomes[i].problem, sizeof(b->outcomes[i].problem),
+                     "%s: a good pass after it had a peak of %zu, before it %zu", hostile[i].name, after,
+                     before);
+    }
+    program_unref(good);
+    pass_runner_free(r);
+    return NULL;
+}
+
+static void test_hostile(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    print_message("skipped: ThreadSanitizer defers the watchdog's signals\n");
+    skip();
+#endif
+    enum { WORKERS = 2 };
+    struct outcome *outcomes = calloc(HOSTILE_COUNT, sizeof(*outcomes));
+    struct watchdog *w = watchdog_new();
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    pthread_t threads[WORKERS];
+    struct batch batches[WORKERS];
+    for (int i = 0; i < WORKERS; i++) {
+        batches[i] = (struct batch){w, outcomes, i, WORKERS};
+        assert_int_equal(pthread_create(&threads[i], &attr, run_batch, &batches[i]), 0);
+    }
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(threads[i], NULL);
+    pthread_attr_destroy(&attr);
+    watchdog_free(w);
+    int problems = 0;
+    for (int i = 0; i < HOSTILE_COUNT; i++) {
+        if (outcomes[i].problem[0] != 0)
+            print_error("%s\n", outcomes[i].problem);
+        problems += outcomes[i].problem[0] != 0;
+    }
+    free(outcomes);
+    assert_int_equal(problems, 0);
+}
+
+// A chunk that loops when it is loaded does not hold up who loads it.
+static void test_hostile_main_chunks(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "while true do end",
+        "local s = 'x' while true do s = s .. s end",
+        "while true do pcall(function() while true do end end) end",
+        "local function f() return 1 + f() end f()",
+        "error(setmetatable({}, {__tostring = function() while true do end end}))",
+        "return setmetatable({}, {__index = function() while true do end end})",
+        "return {subject = setmetatable({}, {__tostring = function() while true do end end})}",
+    };
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        struct program_options o = {.main = {"t.lua", texts[i], strlen(texts[i])}, .cpu_us = 2000};
+        struct program *p = NULL;
+        struct err e = {0};
+        assert_true(program_new(&o, &p, &e) < 0);
+        assert_true(strlen(e.text) > 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_hostile_main_chunks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
