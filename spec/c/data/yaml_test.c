@@ -232,7 +232,7 @@ static void test_anchors_and_merges(void **state)
     assert_read("a: &x {v: 1}\nb: *x\nc: [*x, *x]\n",
                 "1 {\"a\":{\"v\":1},\"b\":{\"v\":1},\"c\":[{\"v\":1},{\"v\":1}]}\n");
     assert_read("a: &x 1\nb: &x 2\nc: *x\n", "1 {\"a\":1,\"b\":2,\"c\":2}\n");
-    assert_read("&k kew: &v val\n*v : *k\n", "1 {\"key\":\"val\",\"val\":\"key\"}\n");
+    assert_read("&k key: &v val\n*v : *k\n", "1 {\"key\":\"val\",\"val\":\"key\"}\n");
     assert_read("base: &b {x: 1, w: 2}\nd:\n  <<: *b\n  w: 3\n",
                 "1 {\"base\":{\"x\":1,\"w\":2},\"d\":{\"w\":3,\"x\":1}}\n");
     assert_read("d:\n  w: 3\n  <<: [{x: 1, w: 2}, {x: 9, z: 5}]\n", "1 {\"d\":{\"w\":3,\"x\":1,\"z\":5}}\n");

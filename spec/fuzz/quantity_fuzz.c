@@ -1,0 +1,27 @@
+// The canonical spelling is a quantity of the same amount, and is its own canonical spelling.
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "data/quantity.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    char *text = xmemdup(data, n);
+    char once[QUANTITY_TEXT_MAX], twice[QUANTITY_TEXT_MAX];
+    if (quantity_canonical(text, once, NULL) == 0) {
+        ASSERT(quantity_valid(text) && quantity_valid(once));
+        ASSERT(quantity_compare(text, once) == 0);
+        ASSERT(quantity_canonical(once, twice, NULL) == 0);
+        ASSERT(strcmp(once, twice) == 0);
+    }
+    if (quantity_canonical_milli(text, once, NULL) == 0) {
+        ASSERT(quantity_canonical_milli(once, twice, NULL) == 0);
+        ASSERT(strcmp(once, twice) == 0);
+    }
+    free(text);
+    return 0;
+}
