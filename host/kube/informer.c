@@ -28,8 +28,11 @@ void informer_scope_fini(struct informer_scope *scope)
 bool informer_set_state(struct informer *i, enum informer_answer state, const char *why)
 {
     bool changed = i->state != state;
+    uint64_t now = store_clock_now(i->set->o.clock);
     pthread_rwlock_wrlock(&i->set->lock);
     i->state = state;
+    if (state == INFORMER_SYNCED && i->synced_at == UINT64_MAX)
+        i->synced_at = now;
     free(i->why);
     i->why = xstrdup(why);
     pthread_rwlock_unlock(&i->set->lock);
@@ -197,6 +200,7 @@ struct informer *informer_start(struct informers *s, const struct resource *r,
     i->store = store_new(s->o.clock, scope->gvk);
     i->linger = loop_timer_new(s->loop, on_linger, i);
     i->state = INFORMER_SYNCING;
+    i->synced_at = UINT64_MAX;
     i->widened = widened;
     i->kind = informers_kind(s, scope->gvk);
     start_watch(i);

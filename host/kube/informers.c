@@ -309,10 +309,16 @@ static void vanish(struct informers *s, struct informer *i)
         if (u->informer == i)
             hold(u, NULL, true);
     }
-    informer_set_state(i, INFORMER_UNKNOWN_KIND, "the server does not serve this kind any more");
+    informer_set_state(i, INFORMER_UNKNOWN_KIND, "the server does not serve this kind as before");
     informer_notify(i);
     informer_doom(i);
     discovery_miss(s->o.discovery, i->scope.gvk);
+}
+
+// A CRD of the same kind, made anew with another scope or name.
+static bool is_other_resource(const struct resource *a, const struct resource *b)
+{
+    return a->namespaced != b->namespaced || strcmp(a->plural, b->plural) != 0;
 }
 
 // True while some informer's kind is missing and that is not confirmed yet.
@@ -324,7 +330,10 @@ static bool look_at_informers(struct informers *s)
     for (i = TAILQ_FIRST(&s->informers); i != NULL; i = next) {
         struct resource r;
         next = TAILQ_NEXT(i, link);
-        if (discovery_find(s->o.discovery, i->scope.gvk, &r) != DISCOVERY_UNKNOWN) {
+        enum discovery_answer known = discovery_find(s->o.discovery, i->scope.gvk, &r);
+        if (known == DISCOVERY_FOUND && is_other_resource(&r, &i->resource)) {
+            vanish(s, i);
+        } else if (known != DISCOVERY_UNKNOWN) {
             i->missing_since = 0;
         } else if (i->missing_since == 0) {
             i->missing_since = now > 0 ? now : 1;

@@ -81,10 +81,17 @@ enum informer_answer informer_use_state(struct informer_use *u, struct err *e /*
 // for the scope's part), or why not.
 enum informer_answer informers_find(struct informers *s, const struct informer_scope *scope,
                                     struct store **ret, struct err *e);
+// The same for a reader of a pinned revision. A store whose first list was completed after that revision
+// shows only a part of it then: that is INFORMER_SYNCING, although the informer's state may be SYNCED already
+// (so a pass parked by it is to be repeated at once, on a new snapshot). Passes read through this one.
+// UINT64_MAX: the latest.
+enum informer_answer informers_find_at(struct informers *s, const struct informer_scope *scope,
+                                       uint64_t revision, struct store **ret, struct err *e);
 // The same where the answer may be spread over several stores (all namespaces under --namespaces): *ret is an
 // array of *ret_count references, freed by the caller, when all are synced; else the worst answer.
 enum informer_answer informers_find_all(struct informers *s, const struct informer_scope *scope,
-                                        struct store ***ret, size_t *ret_count, struct err *e);
+                                        uint64_t revision, struct store ***ret, size_t *ret_count,
+                                        struct err *e);
 
 const struct informer_scope *informer_scope(const struct informer *i);
 struct store *informer_store(struct informer *i);

@@ -44,8 +44,42 @@ enum informer_answer informers_absent(struct informers *s, const struct informer
 
 // ---- finding
 
+// What an informer is to a reader of that revision: before its first list was complete the store shows only a
+// part.
+static enum informer_answer state_at(const struct informer *i, uint64_t revision)
+{
+    return i->state == INFORMER_SYNCED && i->synced_at > revision ? INFORMER_SYNCING : i->state;
+}
+
+// 0: it does not serve the scope.
+static unsigned rank_of(const struct informer *i, const struct informer_scope *scope, uint64_t revision)
+{
+    enum informer_answer state = state_at(i, revision);
+    if (!informers_covers(&i->scope, scope))
+        return 0;
+    if (state == INFORMER_FORBIDDEN && informers_is_narrower(scope, &i->scope))
+        return 0; // says nothing of this scope
+    return 1 + informers_narrowness(&i->scope) +
+           (state == INFORMER_SYNCED    ? 16
+            : state == INFORMER_SYNCING ? 8
+                                        : 0);
+}
+
+static enum informer_answer answer_of(struct informer *i, uint64_t revision, struct store **ret,
+                                      struct err *e)
+{
+    enum informer_answer answer = state_at(i, revision);
+    if (answer == INFORMER_SYNCED)
+        *ret = store_ref(i->store);
+    else if (i->state == INFORMER_SYNCED)
+        err_set(e, ERR_PARKED, "%s was not listed yet when the pass began", i->scope.gvk->text);
+    else
+        informer_state(i, e);
+    return answer;
+}
+
 static enum informer_answer find_one(struct informers *s, const struct informer_scope *scope,
-                                     struct store **ret, struct err *e)
+                                     uint64_t revision, struct store **ret, struct err *e)
 {
     struct informer *best = NULL;
     unsigned best_rank = 0;
@@ -53,26 +87,16 @@ static enum informer_answer find_one(struct informers *s, const struct informer_
     enum informer_answer answer = INFORMER_SYNCING;
     pthread_rwlock_rdlock(&s->lock);
     TAILQ_FOREACH (i, &s->informers, link) {
-        if (!informers_covers(&i->scope, scope))
-            continue;
-        unsigned rank = 1 + informers_narrowness(&i->scope) + (i->state == INFORMER_SYNCED ? 16 : 0) +
-                        (i->state == INFORMER_SYNCING ? 8 : 0);
-        // That a wider one is forbidden says nothing of this scope.
-        if (rank > best_rank &&
-            !(i->state == INFORMER_FORBIDDEN && informers_is_narrower(scope, &i->scope))) {
+        unsigned rank = rank_of(i, scope, revision);
+        if (rank > best_rank) {
             best = i;
             best_rank = rank;
         }
     }
     if (best != NULL)
-        answer = informer_state(best, e);
-    struct store *found = best != NULL && answer == INFORMER_SYNCED ? store_ref(best->store) : NULL;
+        answer = answer_of(best, revision, ret, e);
     pthread_rwlock_unlock(&s->lock);
-    if (best == NULL)
-        return informers_absent(s, scope, e);
-    if (found != NULL)
-        *ret = found;
-    return answer;
+    return best != NULL ? answer : informers_absent(s, scope, e);
 }
 
 // A namespace means nothing to a cluster-scoped kind.
@@ -94,25 +118,31 @@ static struct informer_scope normal_scope(struct informers *s, const struct info
     return n;
 }
 
-enum informer_answer informers_find(struct informers *s, const struct informer_scope *scope,
-                                    struct store **ret, struct err *e)
+enum informer_answer informers_find_at(struct informers *s, const struct informer_scope *scope,
+                                       uint64_t revision, struct store **ret, struct err *e)
 {
     bool must_split;
     struct informer_scope n = normal_scope(s, scope, &must_split);
     if (!must_split)
-        return find_one(s, &n, ret, e);
+        return find_one(s, &n, revision, ret, e);
     err_set(e, ERR_UNSUPPORTED, "%s: all namespaces can not be read as one under --namespaces", n.gvk->text);
     return INFORMER_UNAVAILABLE;
 }
 
-static enum informer_answer find_parts(struct informers *s, struct informer_scope scope,
+enum informer_answer informers_find(struct informers *s, const struct informer_scope *scope,
+                                    struct store **ret, struct err *e)
+{
+    return informers_find_at(s, scope, UINT64_MAX, ret, e);
+}
+
+static enum informer_answer find_parts(struct informers *s, struct informer_scope scope, uint64_t revision,
                                        struct store **stores, struct err *e)
 {
     enum informer_answer worst = INFORMER_SYNCED;
     for (size_t i = 0; i < s->o.namespaces->count; i++) {
         struct err why;
         scope.ns = s->o.namespaces->items[i];
-        enum informer_answer a = find_one(s, &scope, &stores[i], &why);
+        enum informer_answer a = find_one(s, &scope, revision, &stores[i], &why);
         if (a > worst) {
             worst = a;
             if (e != NULL)
@@ -123,13 +153,15 @@ static enum informer_answer find_parts(struct informers *s, struct informer_scop
 }
 
 enum informer_answer informers_find_all(struct informers *s, const struct informer_scope *scope,
-                                        struct store ***ret, size_t *ret_count, struct err *e)
+                                        uint64_t revision, struct store ***ret, size_t *ret_count,
+                                        struct err *e)
 {
     bool must_split;
     struct informer_scope n = normal_scope(s, scope, &must_split);
     size_t count = must_split ? s->o.namespaces->count : 1;
     struct store **stores = xcalloc(count, sizeof(struct store *));
-    enum informer_answer answer = must_split ? find_parts(s, n, stores, e) : find_one(s, &n, stores, e);
+    enum informer_answer answer =
+        must_split ? find_parts(s, n, revision, stores, e) : find_one(s, &n, revision, stores, e);
     if (answer == INFORMER_SYNCED) {
         *ret = stores;
         *ret_count = count;

@@ -36,8 +36,9 @@ struct informer {
     struct loop_timer *linger;
     struct informer_kind *kind; // NULL without metrics
     size_t uses;
-    enum informer_answer state; // this and `why` under the set's lock
+    enum informer_answer state; // this, `why` and `synced_at` under the set's lock
     char *why;
+    uint64_t synced_at;     // revision at which the first list was complete; UINT64_MAX: it is not
     bool widened;           // wider than anybody asked for
     bool doomed;            // out of the set, freed in a later turn
     bool appeared;          // started because discovery changed: on_state is due

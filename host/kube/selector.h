@@ -1,4 +1,5 @@
-// Label selectors: the text form of kubectl and the API ("a=b,c in (d,e),!f"), parsed once, matched often. Immutable; any thread.
+// Label selectors: the text form of kubectl and the API ("a=b,c in (d,e),!f"), parsed once, matched often.
+// Immutable; any thread.
 #ifndef KUBE_SELECTOR_H
 #define KUBE_SELECTOR_H
 
@@ -15,12 +16,15 @@ struct selector;
 int selector_parse(const char *text, struct selector **ret, struct err *e);
 void selector_free(struct selector *s);
 bool selector_matches(const struct selector *s, const struct object *o); // NULL matches everything
-bool selector_matches_labels(const struct selector *s, const struct object_label *labels, size_t n); // sorted by key
+bool selector_matches_labels(const struct selector *s, const struct object_label *labels,
+                             size_t n);              // sorted by key
 const char *selector_text(const struct selector *s); // canonical: sorted, as the API takes it
-// An equality requirement (key=value) that every match fulfils, for an index look-up; false when there is none.
+// An equality requirement (key=value) that every match fulfils, for an index look-up; false when there is
+// none.
 bool selector_equality(const struct selector *s, const char **ret_key, const char **ret_value);
 
-// Field selectors ("metadata.name=x,status.phase!=Failed"): only = , == and !=; matched on the object's document.
+// Field selectors ("metadata.name=x,status.phase!=Failed"): only = , == and !=; matched on the object's
+// document.
 struct field_selector;
 int field_selector_parse(const char *text, struct field_selector **ret, struct err *e);
 void field_selector_free(struct field_selector *s);

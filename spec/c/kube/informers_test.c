@@ -27,6 +27,7 @@ struct fixture {
     struct informers *set;
     struct buf answer;
     bool no_widgets;          // the kind is not served
+    bool cluster_widgets;     // it is cluster-scoped
     bool no_answers;          // discovery fails
     const char *forbidden[4]; // parts of paths that are answered with 403
     uint64_t slow_ms;         // of lists over the whole cluster
@@ -48,7 +49,7 @@ static void add_widget(struct buf *out, const char *ns, const char *name)
 static void add_namespace(struct buf *out, const char *ns, const char *path)
 {
     for (int i = 0; i < 10; i++) {
-        char name[8], wanted[40];
+        char name[16], wanted[40];
         snprintf(name, sizeof(name), "o%d", i);
         snprintf(wanted, sizeof(wanted), "metadata.name%%3D%s", name);
         if (strstr(path, "fieldSelector") == NULL || strstr(path, wanted) != NULL)
@@ -86,7 +87,9 @@ static void answer_discovery(struct fixture *f, const char *path)
         buf_addf(&f->answer,
                  "{\"metadata\":{\"name\":\"x.test\"},\"versions\":[{\"version\":\"v1\",\"freshness\":"
                  "\"Current\",\"resources\":[%s%s]}]}",
-                 f->no_widgets ? "" : KIND("widgets", "Widget", "Namespaced", ALL) ",",
+                 f->no_widgets        ? ""
+                 : f->cluster_widgets ? KIND("widgets", "Widget", "Cluster", ALL) ","
+                                      : KIND("widgets", "Widget", "Namespaced", ALL) ",",
                  KIND("planets", "Planet", "Cluster", ALL) "," KIND("reviews", "Review", "Namespaced",
                                                                     "\"create\""));
     buf_add_str(&f->answer, "]}");
@@ -315,7 +318,7 @@ static void test_widening(void **state)
     struct fixture *f = *state;
     struct informer_use *u[24];
     size_t count = 0;
-    char name[8];
+    char name[16];
     start(f);
     for (int i = 0; i < 4; i++) {
         snprintf(name, sizeof(name), "o%d", i);
@@ -349,7 +352,7 @@ static void test_objects_in_many_namespaces(void **state)
 {
     struct fixture *f = *state;
     struct informer_use *u[17];
-    char ns[8];
+    char ns[16];
     start(f);
     for (int i = 0; i < 17; i++) {
         snprintf(ns, sizeof(ns), "m%d", i);
@@ -377,6 +380,34 @@ static void test_no_gap_while_widening(void **state)
     }
     assert_int_equal(n, 80);
     informer_use_release(narrow);
+    informer_use_release(wide);
+}
+
+// A pass that began before an informer was synced must not take its store for the whole truth.
+static void test_snapshots_from_before_the_sync(void **state)
+{
+    struct fixture *f = *state;
+    struct informer_scope scope = scope_of("n1", NULL);
+    struct store *s = NULL;
+    start(f);
+    uint64_t before = store_snapshot(f->revisions);
+    struct informer_use *u = acquire(f, "n1", NULL);
+    run(f, 10);
+    uint64_t after = store_snapshot(f->revisions);
+    assert_int_equal(informers_find_at(f->set, &scope, before, &s, NULL), INFORMER_SYNCING);
+    assert_null(s);
+    assert_int_equal(informers_find_at(f->set, &scope, after, &s, NULL), INFORMER_SYNCED);
+    store_unref(s);
+    // The wider one that takes over is not complete for `after`, either.
+    struct informer_use *wide = acquire(f, NULL, NULL);
+    run(f, 10);
+    assert_int_equal(informers_find_at(f->set, &scope, after, &s, NULL), INFORMER_SYNCING);
+    assert_int_equal(informers_find_at(f->set, &scope, store_clock_now(f->revisions), &s, NULL),
+                     INFORMER_SYNCED);
+    store_unref(s);
+    store_snapshot_release(f->revisions, before);
+    store_snapshot_release(f->revisions, after);
+    informer_use_release(u);
     informer_use_release(wide);
 }
 
@@ -410,7 +441,7 @@ static void test_widening_that_is_forbidden(void **state)
 {
     struct fixture *f = *state;
     struct informer_use *u[7];
-    char ns[8];
+    char ns[16];
     start(f);
     f->forbidden[0] = "/v1/widgets?";
     for (int i = 0; i < 7; i++) {
@@ -445,7 +476,7 @@ static void test_confined_to_namespaces(void **state)
     assert_int_equal(find(f, "n3", NULL, &n), INFORMER_FORBIDDEN);
     struct store **stores;
     struct informer_scope scope = scope_of(NULL, NULL);
-    assert_int_equal(informers_find_all(f->set, &scope, &stores, &n, NULL), INFORMER_SYNCED);
+    assert_int_equal(informers_find_all(f->set, &scope, UINT64_MAX, &stores, &n, NULL), INFORMER_SYNCED);
     assert_int_equal(n, 2);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(store_count(stores[i]), 10);
@@ -460,7 +491,7 @@ static void test_confined_to_namespaces(void **state)
     run(f, 100);
     assert_int_equal(informer_use_state(planets, NULL), INFORMER_SYNCED);
     assert_null(informer_scope(informer_use_get(planets))->ns);
-    assert_int_equal(informers_find_all(f->set, &scope, &stores, &n, NULL), INFORMER_SYNCED);
+    assert_int_equal(informers_find_all(f->set, &scope, UINT64_MAX, &stores, &n, NULL), INFORMER_SYNCED);
     assert_int_equal(n, 1);
     store_unref(stores[0]);
     free(stores);
@@ -501,6 +532,21 @@ static void test_kind_that_comes_and_goes(void **state)
     f->no_widgets = false;
     run(f, 15000);
     assert_int_equal(informer_use_state(u, NULL), INFORMER_SYNCED);
+    informer_use_release(u);
+}
+
+static void test_kind_made_anew_with_another_scope(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    struct informer_use *u = acquire(f, "n1", NULL);
+    run(f, 100);
+    f->cluster_widgets = true;
+    discovery_refresh(f->discovery);
+    run(f, 100);
+    assert_int_equal(informer_use_state(u, NULL), INFORMER_SYNCED);
+    assert_null(informer_scope(informer_use_get(u))->ns);
+    assert_int_equal(informers(f), 1);
     informer_use_release(u);
 }
 
@@ -569,10 +615,12 @@ int main(void)
         TEST(test_widening),
         TEST(test_objects_in_many_namespaces),
         TEST(test_no_gap_while_widening),
+        TEST(test_snapshots_from_before_the_sync),
         TEST(test_forbidden),
         TEST(test_widening_that_is_forbidden),
         TEST(test_confined_to_namespaces),
         TEST(test_kind_that_comes_and_goes),
+        TEST(test_kind_made_anew_with_another_scope),
         TEST(test_kind_that_can_not_be_watched),
         TEST(test_before_discovery),
         TEST(test_numbers),
