@@ -199,9 +199,28 @@ static void on_fatal(void *ud, const struct err *e)
     fail_msg("fatal: %s", e->text);
 }
 
-void sim_init(struct sim *s, uint64_t seed)
+static void start_host(struct sim *s)
 {
     struct err e;
+    s->metrics = metrics_new();
+    s->client = client_new_with(s->loop, apiserver_transport(s->server, "tidelock"), s->metrics);
+    int r = host_new(&(struct host_options){.loop = s->loop,
+                                            .client = s->client,
+                                            .metrics = s->metrics,
+                                            .grants = s->grants,
+                                            .instance = "sim",
+                                            .namespace_ = "tidelock-system",
+                                            .scripts_namespace = "tidelock-system",
+                                            .seed = random_u64(&s->random),
+                                            .on_fatal = on_fatal,
+                                            .ud = s},
+                     &s->host, &e);
+    assert_int_equal(r, 0);
+    host_start(s->host);
+}
+
+void sim_init(struct sim *s, uint64_t seed)
+{
     *s = (struct sim){0};
     s->clock = clock_virtual_new(WALL_START_MS);
     s->loop = loop_new(s->clock);
@@ -210,24 +229,10 @@ void sim_init(struct sim *s, uint64_t seed)
     s->server = apiserver_new(&(struct apiserver_options){
         .loop = s->loop, .random = &s->random, .on_request = on_request, .ud = s});
     apiserver_set_latency(s->server, latency, s);
-    s->metrics = metrics_new();
     s->grants = grants_new();
-    s->client = client_new_with(s->loop, apiserver_transport(s->server, "tidelock"), s->metrics);
     s->player = loop_timer_new(s->loop, play, s);
-    int r = host_new(&(struct host_options){.loop = s->loop,
-                                            .client = s->client,
-                                            .metrics = s->metrics,
-                                            .grants = s->grants,
-                                            .instance = "sim",
-                                            .namespace_ = "tidelock-system",
-                                            .scripts_namespace = "tidelock-system",
-                                            .seed = seed,
-                                            .on_fatal = on_fatal,
-                                            .ud = s},
-                     &s->host, &e);
-    assert_int_equal(r, 0);
     loop_timer_start(s->player, PLAYER_MS);
-    host_start(s->host);
+    start_host(s);
 }
 
 static void on_stopped(void *ud)
@@ -241,16 +246,28 @@ void sim_run(struct sim *s, uint64_t ms)
     loop_run_until(s->loop, loop_now_ms(s->loop) + ms);
 }
 
-void sim_fini(struct sim *s)
+static void stop_host(struct sim *s)
 {
+    s->stopped = false;
     host_stop(s->host, on_stopped, s);
     sim_run(s, 10 * 1000);
     assert_true(s->stopped);
     host_free(s->host);
     client_free(s->client);
+    metrics_free(s->metrics);
+}
+
+void sim_restart_host(struct sim *s)
+{
+    stop_host(s);
+    start_host(s);
+}
+
+void sim_fini(struct sim *s)
+{
+    stop_host(s);
     loop_timer_free(s->player);
     apiserver_free(s->server);
-    metrics_free(s->metrics);
     grants_free(s->grants);
     loop_free(s->loop);
     clock_free(s->clock);

@@ -28,6 +28,7 @@ struct sim {
 void sim_init(struct sim *s, uint64_t seed);
 void sim_fini(struct sim *s);             // stops the host first
 void sim_run(struct sim *s, uint64_t ms); // lets time pass
+void sim_restart_host(struct sim *s);     // another process with nothing remembered
 // A ConfigMap of that name with the file as its only key, labelled as scripts are.
 void sim_put_script(struct sim *s, const char *name, const char *path);
 void sim_put_script_text(struct sim *s, const char *name, const char *file, const char *text);
