@@ -7,6 +7,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/assert.h"
 
@@ -78,7 +79,7 @@ static int read_key(const char *text, EVP_PKEY **ret, struct err *e)
     int r = 0;
     if (key == NULL && asked)
         r = err_set(e, ERR_TLS, "the client key is encrypted; a key without a password is needed");
-    else if (key == NULL && is_end_of_input())
+    else if (key == NULL && strstr(text, "PRIVATE KEY-----") == NULL)
         r = err_set(e, ERR_TLS,
                     "the client key holds no private key; PEM text with BEGIN PRIVATE KEY is expected");
     else if (key == NULL)

@@ -210,7 +210,7 @@ void rig_init_raw(struct rig *r)
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t n = sizeof(a);
     raw->listener = evconnlistener_new_bind(loop_event_base(r->loop), raw_on_accept, raw,
-                                            LEV_OPT_CLOSE_ON_FREE, 16, (struct sockaddr *)&a, sizeof(a));
+                                            LEV_OPT_CLOSE_ON_FREE, 1024, (struct sockaddr *)&a, sizeof(a));
     assert_non_null(raw->listener);
     assert_int_equal(getsockname(evconnlistener_get_fd(raw->listener), (struct sockaddr *)&a, &n), 0);
     r->port = ntohs(a.sin_port);
