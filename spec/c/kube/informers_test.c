@@ -1,7 +1,10 @@
+// ctest-labels: thread
 // The set of informers against a simulated server: scopes that cover others, widening, refusals, kinds that
 // come and go.
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -605,6 +608,61 @@ static void test_numbers(void **state)
     informer_use_release(v);
 }
 
+struct reader {
+    struct fixture *f;
+    atomic_bool done;
+    atomic_int found, parts;
+};
+
+// What is found synced is complete, whatever the loop thread does meanwhile.
+static void *read_on(void *ud)
+{
+    struct reader *r = ud;
+    struct fixture *f = r->f;
+    struct informer_scope scope = scope_of("n1", NULL);
+    while (!atomic_load(&r->done)) {
+        struct store *s;
+        struct object_list l;
+        struct err e;
+        uint64_t revision = store_snapshot(f->revisions);
+        if (informers_find_at(f->set, &scope, revision, &s, &e) == INFORMER_SYNCED) {
+            store_list(s, revision, &(struct store_query){.ns = "n1"}, &l);
+            atomic_fetch_add(&r->found, 1);
+            if (l.count != 10)
+                atomic_fetch_add(&r->parts, 1);
+            object_list_fini(&l);
+            store_unref(s);
+        }
+        store_snapshot_release(f->revisions, revision);
+    }
+    return NULL;
+}
+
+static void test_readers_on_other_threads(void **state)
+{
+    struct fixture *f = *state;
+    struct reader r = {.f = f};
+    pthread_t threads[2];
+    start(f);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_on, &r), 0);
+    for (int round = 0; round < 100 || atomic_load(&r.found) < 100; round++) {
+        struct informer_use *narrow = acquire(f, "n1", NULL);
+        run(f, 50);
+        struct informer_use *wide = acquire(f, NULL, NULL);
+        run(f, 50);
+        informer_relist(informer_use_get(wide));
+        run(f, 50);
+        informer_use_release(narrow);
+        informer_use_release(wide);
+        run(f, 61000);
+    }
+    atomic_store(&r.done, true);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&r.parts), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -624,6 +682,7 @@ int main(void)
         TEST(test_kind_that_can_not_be_watched),
         TEST(test_before_discovery),
         TEST(test_numbers),
+        TEST(test_readers_on_other_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
