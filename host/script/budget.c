@@ -20,7 +20,7 @@ enum {
     STUCK_US = 2000000,
     INLINE_RATE = 50,  // instructions a microsecond
     INLINE_STEP = 100, // instructions between two looks
-    INLINE_GUARD = 20, // of the CPU time meant: C functions that work long for one instruction
+    INLINE_GUARD = 50, // times the time meant, by the wall: C functions that work long for one instruction
 };
 #define BUDGET_SIGNAL (SIGRTMIN + 5)
 
@@ -227,7 +227,7 @@ static void begin_inline(struct budget *b, lua_State *L, uint64_t cpu_us)
 {
     b->used = 0;
     b->cpu_us = cpu_us;
-    b->cpu_start_us = read_clock_us(CLOCK_THREAD_CPUTIME_ID);
+    b->wall_start_us = read_clock_us(CLOCK_MONOTONIC);
     b->allowed = cpu_us > UINT64_MAX / INLINE_RATE ? UINT64_MAX : cpu_us * INLINE_RATE;
     b->step = INLINE_STEP;
     atomic_store(&b->expired, false);
@@ -300,8 +300,7 @@ void budget_arm(struct budget *b)
 static void count_inline(struct budget *b, uint64_t instructions)
 {
     b->used += instructions;
-    if (b->used > b->allowed ||
-        read_clock_us(CLOCK_THREAD_CPUTIME_ID) - b->cpu_start_us > b->cpu_us * INLINE_GUARD)
+    if (b->used > b->allowed || read_clock_us(CLOCK_MONOTONIC) - b->wall_start_us > b->cpu_us * INLINE_GUARD)
         atomic_store(&b->expired, true);
 }
 

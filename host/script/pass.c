@@ -73,6 +73,11 @@ void pass_runner_free(struct pass_runner *r)
     free(r);
 }
 
+size_t pass_runner_memory(const struct pass_runner *r)
+{
+    return sandbox_memory(r->sandbox);
+}
+
 static struct pass_limits fill_limits(const struct pass_limits *given)
 {
     struct pass_limits l = *given;

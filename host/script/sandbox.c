@@ -240,6 +240,11 @@ void sandbox_free(struct sandbox *s)
     free(s);
 }
 
+size_t sandbox_memory(const struct sandbox *s)
+{
+    return arena_mapped(s->arena);
+}
+
 // --- a job ---
 
 // The message handler: runs where the error was raised, calls nothing of the script.
@@ -320,7 +325,6 @@ static enum pass_end run_job(struct sandbox *s, struct sandbox_outcome *ret)
 
 static void begin(struct sandbox *s, const struct sandbox_job *job, struct sandbox_outcome *ret)
 {
-    arena_restore(s->arena, KEEP_BYTES);
     s->job = job;
     s->err = &ret->err;
     s->traceback = &ret->traceback;
@@ -349,4 +353,6 @@ void sandbox_run(struct sandbox *s, const struct sandbox_job *job, struct sandbo
     ret->memory_peak = arena_peak(s->arena);
     ret->cpu_us = budget_end(s->budget);
     s->job = NULL;
+    arena_restore(s->arena,
+                  KEEP_BYTES); // the next job finds a fresh state, the system gets its memory back now
 }

@@ -85,6 +85,15 @@ static void add_integer(struct str_build *b, struct spec *s, int arg)
     str_build_add(b, text, (size_t)n);
 }
 
+static void add_character(struct str_build *b, struct spec *s, int arg)
+{
+    char text[NUMBER_TEXT_MAX];
+    int c = (int)luaL_checkinteger(b->L, arg);
+    finish_spec(s, "", 'c');
+    int n = snprintf(text, sizeof(text), s->text, c);
+    str_build_add(b, text, (size_t)n);
+}
+
 static void add_double(struct str_build *b, struct spec *s, int arg)
 {
     char text[NUMBER_TEXT_MAX];
@@ -141,11 +150,9 @@ static void add_quoted(struct str_build *b, int arg)
 
 static void add_directive(struct str_build *b, struct spec *s, int arg)
 {
-    char c;
     switch (s->letter) {
     case 'c':
-        c = (char)luaL_checkinteger(b->L, arg);
-        str_build_add(b, &c, 1);
+        add_character(b, s, arg);
         break;
     case 'd':
     case 'i':

@@ -162,10 +162,12 @@ static void add_template(struct gsub *g, const char *from, const char *to)
     size_t len;
     const char *text = lua_tolstring(g->L, 3, &len);
     for (size_t i = 0; i < len; i++) {
-        if (text[i] != '%') {
-            str_build_add(&g->out, text + i, 1);
-            continue;
-        }
+        const char *percent = memchr(text + i, '%', len - i);
+        size_t plain = percent != NULL ? (size_t)(percent - text) - i : len - i;
+        str_build_add(&g->out, text + i, plain);
+        i += plain;
+        if (percent == NULL)
+            break;
         i++; // at the end of the text this is its NUL, as in LuaJIT
         if (text[i] < '0' || text[i] > '9') {
             str_build_add(&g->out, text + i, 1);
@@ -259,15 +261,18 @@ int str_lib_rep(lua_State *L)
     }
     if (times > STR_LIB_REP_MAX || (lua_Number)(len + sep_len) * times > STR_LIB_REP_MAX)
         return luaL_error(L, "string.rep: the result would be longer than %d bytes", STR_LIB_REP_MAX);
-    size_t n = (size_t)times;
-    struct str_build b;
-    str_build_init(&b, L);
-    for (size_t i = 0; i < n; i++) {
-        str_build_add(&b, s, len);
-        if (i + 1 < n)
-            str_build_add(&b, sep, sep_len);
+    // The text and its separator once, then what is there again and again.
+    size_t unit = len + sep_len;
+    size_t total = unit * (size_t)times;
+    char *out = lua_newuserdata(L, total);
+    memcpy(out, s, len);
+    memcpy(out + len, sep, sep_len);
+    for (size_t have = unit; have < total;) {
+        size_t more = have < total - have ? have : total - have;
+        memcpy(out + have, out, more);
+        have += more;
     }
-    sandbox_charge(L, n);
-    str_build_push(&b);
+    sandbox_charge(L, total / 64);
+    lua_pushlstring(L, out, total - sep_len);
     return 1;
 }

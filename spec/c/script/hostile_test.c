@@ -143,7 +143,7 @@ static const struct hostile {
     {"memory in pcall", MEMORY,
      "while true do pcall(function() local t = {} for i = 1, 1e9 do t[i] = {} end end) end"},
     {"memory in gsub", MEMORY, "local s = ('x'):rep(1e6) return s:gsub('x', s)"},
-    {"memory in concat", MEMORY,
+    {"memory in concat", MEMORY | DEADLINE,
      "local t = {} for i = 1, 1000 do t[i] = ('x'):rep(1e5) end return #table.concat(t, t[1])"},
     {"memory in format", MEMORY,
      "local s = ('x'):rep(1e6) return #string.format(('%s'):rep(200), unpack((function() local t = {} for i "

@@ -1,0 +1,124 @@
+#include "script/script_support.h"
+
+#include "base/random.h"
+#include "script/arena.h"
+
+// Random blocks keep their contents; what is freed is used again; the count is exact.
+static void test_blocks_keep_their_bytes(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 500, STEPS = 60000 };
+    static struct {
+        unsigned char *p;
+        size_t size;
+        unsigned char mark;
+    } blocks[BLOCKS];
+    struct random r;
+    random_init(&r, 7);
+    struct arena *a = arena_new();
+    memset(blocks, 0, sizeof(blocks));
+    for (int i = 0; i < STEPS; i++) {
+        int b = (int)random_below(&r, BLOCKS);
+        size_t size = random_below(&r, 20) == 0 ? random_below(&r, 200000) : random_below(&r, 900);
+        for (size_t k = 0; k < blocks[b].size; k += 97)
+            assert_int_equal(blocks[b].p[k], blocks[b].mark);
+        size_t kept = size < blocks[b].size ? size : blocks[b].size;
+        blocks[b].p = arena_alloc(a, blocks[b].p, blocks[b].size, size);
+        assert_true(size == 0 || blocks[b].p != NULL);
+        assert_int_equal((uintptr_t)blocks[b].p % 16, 0);
+        for (size_t k = 0; k < kept; k += 97)
+            assert_int_equal(blocks[b].p[k], blocks[b].mark);
+        blocks[b].size = size;
+        blocks[b].mark = (unsigned char)i;
+        if (size > 0)
+            memset(blocks[b].p, blocks[b].mark, size);
+    }
+    for (int b = 0; b < BLOCKS; b++)
+        arena_alloc(a, blocks[b].p, blocks[b].size, 0);
+    assert_int_equal(arena_live(a), 0);
+    assert_true(arena_peak(a) > 0);
+    arena_free(a);
+}
+
+static void test_freed_blocks_are_reused(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    for (int i = 0; i < 1000000; i++) {
+        void *p = arena_alloc(a, NULL, 0, 40000);
+        arena_alloc(a, p, 40000, 0);
+    }
+    assert_true(arena_mapped(a) <= ARENA_IMAGE_MAX);
+    arena_free(a);
+}
+
+static int told;
+
+static void on_soft(void *ud)
+{
+    (void)ud;
+    told++;
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    told = 0;
+    arena_limit(a, 100000, 1000000, on_soft, NULL);
+    void *first = arena_alloc(a, NULL, 0, 90000);
+    assert_int_equal(told, 0);
+    void *second = arena_alloc(a, NULL, 0, 20000);
+    assert_int_equal(told, 1);
+    void *third = arena_alloc(a, NULL, 0, 20000);
+    assert_int_equal(told, 1);
+    assert_null(arena_alloc(a, NULL, 0, 900000));
+    assert_null(arena_alloc(a, first, 90000, SIZE_MAX - 64));
+    arena_alloc(a, first, 90000, 0); // below 75 %: the next time counts again
+    arena_alloc(a, second, 20000, 0);
+    first = arena_alloc(a, NULL, 0, 90000);
+    assert_int_equal(told, 2);
+    arena_alloc(a, third, 20000, 0);
+    arena_alloc(a, first, 90000, 0);
+    arena_free(a);
+}
+
+static void test_image_comes_back(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    char *text = arena_alloc(a, NULL, 0, 100);
+    char *gap = arena_alloc(a, NULL, 0, 100);
+    strcpy(text, "as it was");
+    arena_alloc(a, gap, 100, 0);
+    arena_save(a);
+    size_t live = arena_live(a);
+    void *next = NULL;
+    for (int round = 0; round < 3; round++) {
+        strcpy(text, "spoiled");
+        void *p = arena_alloc(a, NULL, 0, 100);
+        assert_true(round == 0 || p == next); // the same calls give the same addresses
+        next = p;
+        for (int i = 0; i < 5000; i++)
+            arena_alloc(a, NULL, 0, 3000);
+        arena_alloc(a, NULL, 0, 5000000);
+        assert_true(arena_mapped(a) > 20000000);
+        arena_restore(a, 1000000);
+        assert_string_equal(text, "as it was");
+        assert_int_equal(arena_live(a), live);
+        assert_int_equal(arena_peak(a), live);
+        assert_true(arena_mapped(a) <= 1000000);
+    }
+    arena_free(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks_keep_their_bytes),
+        cmocka_unit_test(test_freed_blocks_are_reused),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_image_comes_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
