@@ -38,8 +38,10 @@ struct encoder {
     const void *lazy;
     const void *open[CONVERT_DEPTH_MAX]; // the tables around the value
     int depth;
+    unsigned work; // values written
 };
 
+enum { WORK_STEP = 64 }; // a power of two
 enum { KEYS_MAX = 4 << 20, SHORT_SORT = 16 };
 
 static int fail(struct encoder *enc, enum err_code code, const struct value_path *path, const char *fmt, ...)
@@ -383,11 +385,25 @@ static int write_userdata(struct encoder *enc, const struct value_path *path)
     return 0;
 }
 
+// The walk may be long (tables that are shared many times): now and then a count hook, which is how a pass is
+// stopped, gets its turn.
+static void count_work(struct encoder *enc)
+{
+    if ((++enc->work & (WORK_STEP - 1)) != 0)
+        return;
+    lua_Hook hook = lua_gethook(enc->L);
+    if (hook == NULL || (lua_gethookmask(enc->L) & LUA_MASKCOUNT) == 0)
+        return;
+    lua_Debug at = {.event = LUA_HOOKCOUNT, .currentline = -1};
+    hook(enc->L, &at);
+}
+
 // The value at the top, which stays there. After an error the stack is left as it is: convert_write resets
 // it.
 static int write_value(struct encoder *enc, const struct value_path *path)
 {
     lua_State *L = enc->L;
+    count_work(enc);
     switch (lua_type(L, -1)) {
     case LUA_TNIL:
         jw_null(enc->w);

@@ -14,7 +14,10 @@
 #include "script/native_quantity.h"
 #include "script/own.h"
 
-enum { TEXT_MAX = 8 << 20 }; // what an encoder makes of a value
+enum {
+    TEXT_MAX = 8 << 20, // what an encoder makes of a value
+    YAML_MAX = 1 << 20, // YAML is slow: about as much as a pass has time for, and as a ConfigMap holds
+};
 
 // --- marks ---
 
@@ -114,10 +117,10 @@ static void free_buf(void *p)
     free(p);
 }
 
-static struct buf *hold_buf(void)
+static struct buf *hold_buf(size_t max)
 {
     struct buf *b = xmalloc(sizeof(*b));
-    buf_init(b, TEXT_MAX);
+    buf_init(b, max);
     own_push(b, free_buf);
     return b;
 }
@@ -149,7 +152,7 @@ static int on_json_encode(lua_State *L)
 {
     struct err e;
     luaL_checkany(L, 1);
-    struct buf *out = hold_buf();
+    struct buf *out = hold_buf(TEXT_MAX);
     return finish(L, out, write_json(L, out, &e), &e);
 }
 
@@ -167,8 +170,8 @@ static int on_yaml_encode(lua_State *L)
 {
     struct err e;
     luaL_checkany(L, 1);
-    struct buf *yaml = hold_buf();
-    struct buf *text = hold_buf();
+    struct buf *yaml = hold_buf(TEXT_MAX);
+    struct buf *text = hold_buf(YAML_MAX);
     int r = write_json(L, text, &e);
     if (r == 0)
         r = yaml_from_json(text->data, text->len, yaml, &e);
@@ -205,7 +208,9 @@ static int on_yaml_decode(lua_State *L)
 {
     size_t n;
     const char *text = luaL_checklstring(L, 1, &n);
-    struct buf *list = hold_buf();
+    if (n > YAML_MAX)
+        return luaL_error(L, "YAML: the text is longer than %d bytes", YAML_MAX);
+    struct buf *list = hold_buf(TEXT_MAX);
     struct decode d = {.list = list};
     int failed = 0;
     d.result = yaml_to_json(text, n, add_document, list, &d.e);
@@ -224,7 +229,7 @@ static int on_base64_encode(lua_State *L)
     size_t n;
     struct err e;
     const char *bytes = luaL_checklstring(L, 1, &n);
-    struct buf *out = hold_buf();
+    struct buf *out = hold_buf(TEXT_MAX);
     int r = base64_encode(bytes, n, out);
     if (r < 0)
         err_set(&e, ERR_LIMIT, "base64: the text is longer than %d bytes", TEXT_MAX);
@@ -236,7 +241,7 @@ static int on_base64_decode(lua_State *L)
     size_t n;
     struct err e;
     const char *text = luaL_checklstring(L, 1, &n);
-    struct buf *out = hold_buf();
+    struct buf *out = hold_buf(TEXT_MAX);
     return finish(L, out, base64_decode(text, n, out, &e), &e);
 }
 

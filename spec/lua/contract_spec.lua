@@ -96,11 +96,24 @@ describe("values through a pass", function()
     wrong("0/0", ": is NaN")
     wrong('"\\255"', ": the text is not valid UTF-8")
     refused("local t = {} t.t = { t } return { status = t }", "result", "status.t[1]: the table contains itself")
-    local function too_much(make, why)
-      refused("local t = { 1 } for i = 1, 300 do " .. make .. " end return { status = { x = t } }", "limit", why)
-    end
-    too_much("t = { t }", "deeper than 200 levels")
-    too_much("t = i < 60 and { t, t } or t", "longer than")
+    refused("local t = {} for i = 1, 300 do t = { t } end return { status = { x = t } }", "limit",
+      "deeper than 200 levels")
+  end)
+
+  it("may not grow without end", function()
+    local body = "local t = { 1 } for i = 1, 60 do t = { t, t } end return { status = { x = t } }"
+    local result = pass(body, nil, { limits = { result = 10000 } })
+    assert.equal("limit", result.how)
+    assert.matches("longer than 10000 bytes", result.error)
+    -- Writing counts as the pass's time.
+    result = pass(body, nil, { limits = { result = 1e9, cpu_us = 10000 } })
+    assert.equal("deadline", result.how)
+    result = pass("return { status = { x = pcall(require('tidelock.json').encode, o.spec) } }",
+      widget(), { limits = { cpu_us = 10000 } })
+    assert.equal("ok", result.how)
+    result = pass(body:gsub("return .*", "while true do pcall(require('tidelock.json').encode, t) end"), nil,
+      { limits = { cpu_us = 10000 } })
+    assert.equal("deadline", result.how)
   end)
 
   it("may be long lists", function()
