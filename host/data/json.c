@@ -47,11 +47,10 @@ static int parse_error(const char *text, size_t n, const yyjson_read_err *why, s
     return err_set(e, ERR_PARSE, "JSON: line %zu column %zu: %s", line, column, why->msg);
 }
 
-static int parse(const char *text, size_t n, yyjson_read_flag flags, struct json_doc **ret, struct err *e)
+int json_parse(const char *text, size_t n, struct json_doc **ret, struct err *e)
 {
     yyjson_read_err why = {0};
-    yyjson_doc *doc =
-        yyjson_read_opts((char *)text, n, flags, NULL, &why); // not in place: the text is not changed
+    yyjson_doc *doc = yyjson_read_opts((char *)text, n, YYJSON_READ_NOFLAG, NULL, &why);
     if (doc == NULL)
         return parse_error(text, n, &why, e);
     if (too_deep(doc->root, doc->val_read)) {
@@ -62,19 +61,6 @@ static int parse(const char *text, size_t n, yyjson_read_flag flags, struct json
     d->doc = doc;
     *ret = d;
     return 0;
-}
-
-int json_parse(const char *text, size_t n, struct json_doc **ret, struct err *e)
-{
-    return parse(text, n, YYJSON_READ_NOFLAG, ret, e);
-}
-
-int json_parse_first(const char *text, size_t n, struct json_doc **ret, size_t *ret_used, struct err *e)
-{
-    int r = parse(text, n, YYJSON_READ_STOP_WHEN_DONE, ret, e);
-    if (r == 0)
-        *ret_used = yyjson_doc_get_read_size((*ret)->doc);
-    return r;
 }
 
 void json_doc_free(struct json_doc *d)

@@ -22,8 +22,6 @@ struct json_doc;         // owns all its nodes
 
 // Parses n bytes (copied). 0; -ERR_PARSE with the position; -ERR_LIMIT when too deep.
 int json_parse(const char *text, size_t n, struct json_doc **ret, struct err *e);
-// The same for one document at the start of the text; *ret_used is what it took, with white space before it.
-int json_parse_first(const char *text, size_t n, struct json_doc **ret, size_t *ret_used, struct err *e);
 void json_doc_free(struct json_doc *d);
 const json *json_root(const struct json_doc *d);
 

@@ -589,17 +589,20 @@ static int on_event(struct reader *r, const yaml_event_t *ev)
 
 typedef int on_document_fn(void *ud, const char *doc, size_t doc_len, size_t line, struct err *e);
 
+// A document is handed over when what comes after it is known to be no part of it.
 static int read_stream(struct reader *r, on_document_fn *on_document, void *ud)
 {
+    bool is_whole = false;
     for (;;) {
         yaml_event_t ev;
         if (!yaml_parser_parse(&r->parser, &ev))
             return fail_parser(r);
         yaml_event_type_t type = ev.type;
-        int err = on_event(r, &ev);
+        int err = is_whole ? on_document(ud, r->out.data, r->out.len, r->document_line, r->e) : 0;
+        if (err == 0)
+            err = on_event(r, &ev);
         yaml_event_delete(&ev);
-        if (err == 0 && type == YAML_DOCUMENT_END_EVENT && !r->is_empty)
-            err = on_document(ud, r->out.data, r->out.len, r->document_line, r->e);
+        is_whole = type == YAML_DOCUMENT_END_EVENT && !r->is_empty;
         if (err != 0 || type == YAML_STREAM_END_EVENT)
             return err;
     }
@@ -672,6 +675,28 @@ static size_t separator_length(const char *text, size_t n)
     return at == n || text[at] == '\n' ? at : 0;
 }
 
+// Length of the JSON object at the start, by its brackets only; 0: it does not end. Found first, because the
+// parser takes a copy of all it is given.
+static size_t json_length(const char *text, size_t n)
+{
+    size_t depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < n; i++) {
+        char c = text[i];
+        if (in_string) {
+            i += c == '\\';
+            in_string = c != '"';
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            depth++;
+        } else if ((c == '}' || c == ']') && --depth == 0) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
 // JSON objects one after another, with or without separators, are no YAML stream; files of them are common.
 // Reads those at the start; *ret_at is where something else begins.
 static int read_json(const char *text, size_t n, size_t *ret_at, size_t *ret_line,
@@ -686,8 +711,8 @@ static int read_json(const char *text, size_t n, size_t *ret_at, size_t *ret_lin
         if (begin == n || text[begin] != '{')
             return 0;
         struct json_doc *doc;
-        size_t used;
-        if (json_parse_first(text + begin, n - begin, &doc, &used, NULL) < 0)
+        size_t used = json_length(text + begin, n - begin);
+        if (used == 0 || json_parse(text + begin, used, &doc, NULL) < 0)
             return 0;
         json_doc_free(doc);
         size_t document_line = line + 1;

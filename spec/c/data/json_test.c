@@ -315,18 +315,6 @@ static void test_big_containers(void **state)
     buf_fini(&down);
 }
 
-static void test_first_of_several(void **state)
-{
-    (void)state;
-    static const char text[] = " {\"a\":1} {\"b\":2}";
-    struct json_doc *d;
-    size_t used;
-    assert_int_equal(json_parse_first(text, strlen(text), &d, &used, NULL), 0);
-    assert_int_equal(used, 8);
-    assert_int_equal(json_get_int(json_root(d), "a", 0), 1);
-    json_doc_free(d);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,7 +323,7 @@ int main(void)
         cmocka_unit_test(test_errors_say_where),         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_depth_fits_a_small_stack), cmocka_unit_test(test_equal_and_hash),
         cmocka_unit_test(test_equal_is_not_exponential), cmocka_unit_test(test_big_containers),
-        cmocka_unit_test(test_first_of_several),
+
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

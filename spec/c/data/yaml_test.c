@@ -211,6 +211,8 @@ static void test_separators(void **state)
     assert_fails("a:\n\tb: 1\n", ERR_PARSE, "line 2 column 1: a tab is not allowed here");
     assert_fails("a: 1\n---\nb: [1\n", ERR_PARSE, "line 4");
     assert_int_equal(count, 1); // the first was whole
+    assert_fails("{a: 1} x\n", ERR_PARSE, "line 1");
+    assert_int_equal(count, 0); // never half a line
 }
 
 static void test_json_documents(void **state)
@@ -221,6 +223,7 @@ static void test_json_documents(void **state)
     assert_read("{\"a\":1} # comment\n---\nb: 2\n", "1 {\"a\":1}\n3 {\"b\":2}\n");
     assert_read("{a: 1}\n", "1 {\"a\":1}\n");
     assert_read("{\"a\": yes}\n", "1 {\"a\":true}\n");
+    assert_read("{\"a\":\"}\\\"{\\\\\"}{\"b\":[{}]}", "1 {\"a\":\"}\\\"{\\\\\"}\n1 {\"b\":[{}]}\n");
     assert_read("[1,2]\n", "1 [1,2]\n");
     assert_fails("{\"a\":1}\n\n{\"b\":\n]", ERR_PARSE, "line 4");
     assert_fails("{\"a\":1}\n---\n\nb: [\n", ERR_PARSE, "line 5");
