@@ -11,7 +11,7 @@ local functional = {
     always = require("spec.functional.support.wait").always,
     limit = require("spec.functional.support.wait").limit,
     null = controlplane.null,
-    sanitized = os.getenv "TIDELOCK_SANITIZED" ~= nil,
+    sanitized = require("spec.functional.support.wait").sanitized,
 }
 
 --- describe(), or one pending line that says why nothing here can run.

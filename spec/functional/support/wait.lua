@@ -3,9 +3,11 @@ local process = require "spec.functional.support.process"
 
 local wait = {}
 
+wait.sanitized = (os.getenv "TIDELOCK_SANITIZED" or "") ~= ""
+
 --- Sanitizers make everything several times slower: their runs check outcomes, not time.
 function wait.limit(seconds)
-    return os.getenv "TIDELOCK_SANITIZED" and seconds * 10 or seconds
+    return wait.sanitized and seconds * 10 or seconds
 end
 
 --- Calls `check` until it returns something true, and returns that and the seconds it took. `check` may raise (a failed
