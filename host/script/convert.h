@@ -47,9 +47,5 @@ int convert_is_array(lua_State *L, int idx); // by mark, or by content (a non-em
 // value's path ("status.items[2]: ..."): holes, mixed or odd keys, functions, NaN, too deep, contains itself,
 // invalid UTF-8, the buffer's cap (-ERR_LIMIT). Integral doubles are written as integers up to 2^63.
 int convert_write(lua_State *L, int idx, struct json_writer *w, const char *path, struct err *e);
-// The same below a path that is a chain of links (or NULL).
-struct value_path;
-int convert_write_at(lua_State *L, int idx, struct json_writer *w, const struct value_path *path,
-                     struct err *e);
 
 #endif
