@@ -7,6 +7,8 @@
 #include <lauxlib.h>
 #include <lualib.h>
 
+#include "base/random.h"
+#include "base/strset.h"
 #include "script/convert.h"
 #include "script/failure.h"
 #include "script/native.h"
@@ -25,6 +27,13 @@ static int set_up(void **state)
     return luaL_dostring(
         L, "function cm(name, more) local o = more or {} o.apiVersion = 'v1' o.kind = 'ConfigMap' "
            "o.metadata = {name = name} return o end");
+}
+
+// Stands for any function.
+static int some_function(lua_State *L)
+{
+    (void)L;
+    return 0;
 }
 
 static int tear_down(void **state)
@@ -310,6 +319,122 @@ static void test_lazy_objects(void **state)
     buf_fini(&out);
 }
 
+// --- tables of all kinds of values ---
+
+static void push_random(lua_State *L, struct random *r, int depth);
+
+static void push_random_table(lua_State *L, struct random *r, int depth)
+{
+    static const char *const names[] = {"apply",         "patch",      "delete", "status",  "events",
+                                        "object",        "metadata",   "name",   "kind",    "type",
+                                        "requeue_after", "apiVersion", "reason", "message", "once",
+                                        "adopt",         "namespace",  "\xff"};
+    lua_newtable(L);
+    int table = lua_gettop(L);
+    for (uint64_t n = random_below(r, 6), i = 1; i <= n; i++) {
+        uint64_t kind = random_below(r, 12);
+        if (kind < 6)
+            lua_pushstring(L, names[random_below(r, sizeof(names) / sizeof(names[0]))]);
+        else if (kind < 11)
+            lua_pushinteger(L, (lua_Integer)i);
+        else
+            push_random(L, r, 0);
+        if (lua_isnil(L, -1) || (lua_isnumber(L, -1) && lua_tonumber(L, -1) != lua_tonumber(L, -1))) {
+            lua_pop(L, 1);
+            continue;
+        }
+        if (depth == 3 && random_below(r, 20) == 0)
+            lua_pushvalue(L, table); // contains itself
+        else
+            push_random(L, r, depth - 1);
+        lua_rawset(L, table);
+    }
+    if (random_below(r, 8) == 0)
+        convert_mark_array(L, table);
+}
+
+static void push_random(lua_State *L, struct random *r, int depth)
+{
+    static const char *const texts[] = {"v1",  "ConfigMap", "Normal", "Warning", "Ok",
+                                        "30s", "",          "\xc3",   "a\0b"};
+    static const char lazy[] =
+        "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"p\",\"x\":null}}";
+    switch (random_below(r, depth > 0 ? 14 : 9)) {
+    case 0:
+        lua_pushnil(L);
+        break;
+    case 1:
+        lua_pushboolean(L, (int)random_below(r, 2));
+        break;
+    case 2:
+        lua_pushnumber(L, random_below(r, 4) == 0 ? 0.0 / 0.0 : (random_unit(r) - 0.5) * 1e6);
+        break;
+    case 3:
+        convert_push_null(L);
+        break;
+    case 4:
+        lua_pushcfunction(L, some_function);
+        break;
+    case 5: {
+        struct err e;
+        convert_push_text(L, "9007199254740993", 16, &e);
+        break;
+    }
+    case 6:
+    case 7:
+        lua_pushstring(L, texts[random_below(r, sizeof(texts) / sizeof(texts[0]))]);
+        break;
+    case 8:
+        convert_push_lazy(L, lazy, sizeof(lazy) - 1);
+        break;
+    default:
+        push_random_table(L, r, depth);
+    }
+}
+
+// Any table gives a result that is JSON, or an error with a text that is UTF-8.
+static void test_any_table_gives_json_or_a_reason(void **state)
+{
+    enum { ROUNDS = 20000 };
+    lua_State *L = *state;
+    struct pass_limits limits = {.events = 3};
+    struct random r;
+    int good = 0;
+    random_init(&r, 36);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct buf out;
+        struct err e = {0};
+        struct json_doc *doc;
+        buf_init(&out, 4000);
+        push_random_table(L, &r, 4);
+        if (result_write(L, -1, &limits, random_below(&r, 2) ? "reconcile" : "finalize", &out, &e) == 0) {
+            assert_int_equal(json_parse(out.data, out.len, &doc, NULL), 0);
+            json_doc_free(doc);
+            good++;
+        } else {
+            assert_true(e.text[0] != 0 && str_is_utf8(e.text, strlen(e.text)));
+        }
+        lua_settop(L, 0);
+        buf_fini(&out);
+        // The value alone, below a path.
+        struct json_writer w;
+        buf_init(&out, 4000);
+        jw_init(&w, &out);
+        push_random(L, &r, 4);
+        if (convert_write(L, -1, &w, "v", &e) == 0) {
+            assert_int_equal(json_parse(out.data, out.len, &doc, NULL), 0);
+            json_doc_free(doc);
+            good++;
+        } else {
+            assert_true(str_is_utf8(e.text, strlen(e.text)));
+        }
+        assert_int_equal(lua_gettop(L), 1);
+        lua_settop(L, 0);
+        buf_fini(&out);
+    }
+    assert_true(good > ROUNDS / 10);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -326,6 +451,7 @@ int main(void)
         TEST(test_finalize),
         TEST(test_the_cap_is_named),
         TEST(test_lazy_objects),
+        TEST(test_any_table_gives_json_or_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
