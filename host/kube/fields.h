@@ -15,7 +15,9 @@
 // (object_managed, or metadata.managedFields); NULL if there is none.
 const json *fields_of_manager(const json *entries, const char *manager, const char *subresource);
 
-// How a value that is not equal to the letter is judged, e.g. quantities: true when they mean the same. NULL: json_equal only.
+// How a value that is not equal to the letter is judged, e.g. quantities: true when they mean the same. NULL: json_equal only. Asked for a
+// value owned as a whole and, if it says no, for the values inside; either side may be NULL (absent). An owned empty value ("", 0, {}, null)
+// that live lacks is the same without asking: the server left it out. Paths: spec.ports[port=80,protocol="TCP"].name, data["a.b"].
 typedef bool fields_equal_fn(void *ud, const char *path, const json *desired, const json *live);
 
 enum fields_verdict {
@@ -26,7 +28,8 @@ enum fields_verdict {
 };
 
 // Compares what `owned` (may be NULL: owns nothing) holds with `desired` and `live` (whole objects). apiVersion, kind, metadata.name,
-// metadata.namespace, metadata.uid, metadata.resourceVersion are passed over. A map-list item of desired that lacks a key field matches
+// metadata.namespace, metadata.uid, metadata.resourceVersion (and what else the server strips from every set) are passed over. An empty list
+// or a null that is not owned is no missing field while live has nothing there. A map-list item of desired that lacks a key field matches
 // an owned item by its other keys (the server defaulted it). On anything but FIELDS_SAME the first place is written to path ("" otherwise).
 enum fields_verdict fields_compare(const json *owned, const json *desired, const json *live, fields_equal_fn *equal, void *ud,
                                    struct buf *path /* may be NULL */);

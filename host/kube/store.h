@@ -57,6 +57,8 @@ struct object_list {
 // Sorted by namespace, name.
 void store_list(struct store *s, uint64_t revision, const struct store_query *q, struct object_list *ret);
 void object_list_fini(struct object_list *l);
+// Moves the members of `more` (which is empty then) to the end of l.
+void object_list_append(struct object_list *l, struct object_list *more);
 size_t store_count(struct store *s);
 size_t store_bytes(struct store *s); // exact: objects, versions, indexes
 

@@ -151,6 +151,17 @@ void store_list(struct store *s, uint64_t revision, const struct store_query *q,
     *ret = list;
 }
 
+void object_list_append(struct object_list *l, struct object_list *more)
+{
+    if (more->count > 0) {
+        l->items = xreallocarray(l->items, l->count + more->count, sizeof l->items[0]);
+        memcpy(l->items + l->count, more->items, more->count * sizeof l->items[0]);
+        l->count += more->count;
+    }
+    free(more->items);
+    *more = (struct object_list){0};
+}
+
 void object_list_fini(struct object_list *l)
 {
     for (size_t i = 0; i < l->count; i++)

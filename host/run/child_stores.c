@@ -53,10 +53,7 @@ void child_stores_list(const struct child_stores *c, uint64_t revision, const st
         if (gvk != NULL && !gvk_same_group_kind(c->items[i].gvk, gvk))
             continue;
         store_list(c->items[i].store, revision, &(struct store_query){.labels = mine}, &part);
-        ret->items = xreallocarray(ret->items, ret->count + part.count + 1, sizeof ret->items[0]);
-        for (size_t k = 0; k < part.count; k++)
-            ret->items[ret->count++] = object_ref(part.items[k]);
-        object_list_fini(&part);
+        object_list_append(ret, &part);
     }
     selector_free(mine);
 }

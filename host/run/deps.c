@@ -244,15 +244,21 @@ static void on_moved(void *ud, struct object *old, struct object *new, uint64_t 
 }
 
 // Has what this edge reads changed since the pass read it?
-static bool edge_moved(const struct edge *e, uint64_t revision)
+static bool edge_moved(struct deps *d, const struct edge *e, uint64_t revision)
 {
     enum informer_answer now = informer_use_state(e->scope->use, NULL);
     if (now != e->answer)
         return now != INFORMER_SYNCING;
-    if (now != INFORMER_SYNCED || e->scope->informer == NULL)
-        return false;
     struct moved m = {.edge = e};
-    store_changed_since(informer_store(e->scope->informer), revision, on_moved, &m);
+    struct store **stores;
+    size_t n;
+    if (informers_find_all(d->informers, &e->scope->what, UINT64_MAX, &stores, &n, NULL) != INFORMER_SYNCED)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        store_changed_since(stores[i], revision, on_moved, &m);
+        store_unref(stores[i]);
+    }
+    free(stores);
     return m.yes;
 }
 
@@ -271,7 +277,7 @@ bool deps_install(struct deps *d, void *owner, const char *key, struct reads *re
         struct edge *e;
         LIST_FOREACH (e, &dep->edges, in_dependent) {
             e->scope->informer = informer_use_get(e->scope->use);
-            moved |= edge_moved(e, revision);
+            moved |= edge_moved(d, e, revision);
         }
     }
     if (old != NULL) {
@@ -351,7 +357,8 @@ static void wake_terms_of(struct deps *d, struct scope *s, const struct object *
 static void scope_on_change(struct deps *d, struct scope *s, const struct informer *informer,
                             const struct object *old, const struct object *new)
 {
-    if (s == NULL || informer_use_get(s->use) != informer)
+    const struct informer *own = s == NULL ? NULL : informer_use_get(s->use);
+    if (s == NULL || (own != NULL && own != informer))
         return; // another store tells the same, or will once it covers this scope
     wake_bucket(d, s, "", old, new);
     if (HASH_COUNT(s->buckets) == 0)

@@ -200,7 +200,7 @@ static bool is_known_absent(const struct plan_input *in, const struct child *c)
     struct store *store;
     struct informer_scope scope = {
         .gvk = c->resource.gvk, .ns = c->resource.namespaced ? c->ns : NULL, .name = c->name};
-    if (informers_find(in->world->informers, &scope, &store, NULL) != INFORMER_SYNCED)
+    if (informers_find_at(in->world->informers, &scope, in->world->revision, &store, NULL) != INFORMER_SYNCED)
         return false;
     struct object *o = store_get(store, in->world->revision, c->ns, c->name);
     store_unref(store);

@@ -44,7 +44,8 @@ static int open_store(const struct plan_input *in, const struct gvk *gvk, const 
     struct informer_scope scope = {.gvk = gvk, .ns = ns, .name = name};
     struct err why = {0};
     *ret = NULL;
-    enum informer_answer answer = informers_find(in->world->informers, &scope, ret, &why);
+    enum informer_answer answer =
+        informers_find_at(in->world->informers, &scope, in->world->revision, ret, &why);
     reads_add(&in->world->reads, &(struct read){.gvk = gvk,
                                                 .ns = (char *)ns,
                                                 .name = (char *)name,

@@ -66,14 +66,27 @@ static int resolve(struct world_view *w, const char *what, const char *kind, con
     return 0;
 }
 
-// The store to read, recorded. 0 with a store (+1), 0 with NULL (the kind is unknown: nothing is there), or
-// an error.
-static int open_store(struct world_view *w, struct read *read, struct store **ret, struct err *e)
+// Stores to read: one, or one a namespace where the host is confined to some. None: the kind is unknown,
+// nothing is there.
+struct stores {
+    struct store **items; // +1 each
+    size_t count;
+};
+
+static void stores_fini(struct stores *s)
+{
+    for (size_t i = 0; i < s->count; i++)
+        store_unref(s->items[i]);
+    free(s->items);
+}
+
+// Opens what is read and records it. 0, or an error.
+static int open_stores(struct world_view *w, struct read *read, struct stores *ret, struct err *e)
 {
     struct informer_scope scope = {.gvk = read->gvk, .ns = read->ns, .name = read->name};
     struct err why = {0};
-    *ret = NULL;
-    read->answer = informers_find(w->informers, &scope, ret, &why);
+    *ret = (struct stores){0};
+    read->answer = informers_find_all(w->informers, &scope, w->revision, &ret->items, &ret->count, &why);
     reads_add(&w->reads, read);
     switch (read->answer) {
     case INFORMER_SYNCED:
@@ -100,7 +113,7 @@ static int world_get(void *ud, const char *kind, const char *name, const char *n
 {
     struct world_view *w = ud;
     struct read read = {.name = (char *)name};
-    struct store *store;
+    struct stores stores;
     const char *in_ns;
     if (!resource_name_ok(name))
         return err_set(e, ERR_INVALID, "world.get: \"%s\" is not an object's name", name);
@@ -110,12 +123,14 @@ static int world_get(void *ud, const char *kind, const char *name, const char *n
     if (r < 0)
         return r;
     read.ns = (char *)in_ns;
-    r = open_store(w, &read, &store, e);
+    r = open_stores(w, &read, &stores, e);
     *ret = (struct world_object){0};
-    if (r < 0 || store == NULL)
+    if (r < 0)
         return r;
-    struct object *o = store_get(store, w->revision, in_ns == NULL ? "" : in_ns, name);
-    store_unref(store);
+    struct object *o = NULL;
+    for (size_t i = 0; o == NULL && i < stores.count; i++)
+        o = store_get(stores.items[i], w->revision, in_ns == NULL ? "" : in_ns, name);
+    stores_fini(&stores);
     if (o == NULL)
         return 0;
     hold(w, o);
@@ -156,20 +171,24 @@ static int list_with(struct world_view *w, const struct world_query *q, struct s
 {
     struct read read = {.labels = labels == NULL ? NULL : (char *)selector_text(labels),
                         .owner_uid = (char *)q->owner_uid};
-    struct store *store;
+    struct stores stores;
     const char *in_ns;
     int r = resolve(w, "world.list", q->kind, q->ns, &read.gvk, &in_ns, e);
     if (r < 0)
         return r;
     read.ns = (char *)in_ns;
-    r = open_store(w, &read, &store, e);
+    r = open_stores(w, &read, &stores, e);
     *ret = (struct world_list){0};
-    if (r < 0 || store == NULL)
+    if (r < 0)
         return r;
     struct store_query query = {.ns = in_ns, .labels = labels, .owner_uid = q->owner_uid};
-    struct object_list found;
-    store_list(store, w->revision, &query, &found);
-    store_unref(store);
+    struct object_list found = {0};
+    for (size_t i = 0; i < stores.count; i++) { // a host's namespaces are sorted, so the whole is
+        struct object_list part;
+        store_list(stores.items[i], w->revision, &query, &part);
+        object_list_append(&found, &part);
+    }
+    stores_fini(&stores);
     give_list(w, &found, fields, ret);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "data/json_write.h"
 #include "run/sim.h"
 #include "unit.h"
 

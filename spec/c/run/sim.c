@@ -145,7 +145,8 @@ static bool uid_lives(struct json_doc *const *docs, size_t n, const char *uid)
 
 static const char *const collected[] = {"/apis/apps/v1/deployments", "/apis/apps/v1/replicasets",
                                         "/api/v1/pods", "/api/v1/services", "/api/v1/configmaps"};
-enum { COLLECTED = sizeof collected / sizeof collected[0] };
+static const char *const owners[] = {"/apis/cache.example.com/v1alpha1/memcacheds", "/apis/x.test/v1/things"};
+enum { COLLECTED = sizeof collected / sizeof collected[0], OWNERS = sizeof owners / sizeof owners[0] };
 
 static void delete_orphan(struct sim *s, const char *list_path, const json *o)
 {
@@ -159,17 +160,16 @@ static void delete_orphan(struct sim *s, const char *list_path, const json *o)
 
 static void play_collector(struct sim *s)
 {
-    struct json_doc *docs[COLLECTED + 1];
-    char *body = NULL;
+    struct json_doc *docs[COLLECTED + OWNERS];
     for (size_t i = 0; i < COLLECTED; i++)
         docs[i] = list(s, collected[i]);
     size_t n = COLLECTED;
-    if (apiserver_request(s->server, "player", "GET", "/apis/cache.example.com/v1alpha1/memcacheds", NULL,
-                          NULL, &body) == 200) {
-        assert_int_equal(json_parse(body, strlen(body), &docs[n], NULL), 0);
-        n++;
+    for (size_t i = 0; i < OWNERS; i++) {
+        char *body = NULL;
+        if (apiserver_request(s->server, "player", "GET", owners[i], NULL, NULL, &body) == 200)
+            assert_int_equal(json_parse(body, strlen(body), &docs[n++], NULL), 0);
+        free(body);
     }
-    free(body);
     for (size_t i = 0; i < COLLECTED; i++)
         for (struct json_iter it = json_iter(json_get(json_root(docs[i]), "items")); json_next(&it);) {
             const json *owner = json_at(json_path(it.value, "metadata", "ownerReferences", NULL), 0);
