@@ -158,6 +158,7 @@ static int parse_limit(struct run_options *o, int option, const char *text, stru
         return parse_env(o, text, e);
     default:
         strset_add_split(&o->namespaces, text, ',');
+        strset_sort(&o->namespaces);
         return 0;
     }
 }
