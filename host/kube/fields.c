@@ -340,8 +340,9 @@ static uint64_t hash_node(const json *owned, const json *live, uint64_t at, enum
 static uint64_t hash_leaf(const json *live, uint64_t at, enum level level)
 {
     uint64_t value = json_is_null(live) ? 0 : json_hash(live);
-    if (is_granular(level) && json_is_object(live))
-        value = 1;
+    if (level == LEVEL_META_MAP && json_is_object(live))
+        value = 1; // the labels inside are others'
+
     return hash_fnv1a(at, &value, sizeof(value));
 }
 
