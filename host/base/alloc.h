@@ -9,7 +9,7 @@ void *xmalloc(size_t size);
 void *xcalloc(size_t count, size_t size);
 void *xrealloc(void *p, size_t size);
 void *xreallocarray(void *p, size_t count, size_t size); // checks the product
-char *xstrdup(const char *s);          // NULL gives NULL
+char *xstrdup(const char *s);                            // NULL gives NULL
 char *xstrndup(const char *s, size_t n);
 void *xmemdup(const void *p, size_t n); // NUL is put behind it
 char *xasprintf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

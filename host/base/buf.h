@@ -1,5 +1,6 @@
-// A growing byte buffer with a mandatory cap. Embedded by value; one owner; the bytes are always NUL-terminated.
-// A write beyond the cap is dropped whole and sets `failed`, which stays set: check once at the end.
+// A growing byte buffer with a mandatory cap. Embedded by value; one owner; the bytes are always
+// NUL-terminated. A write beyond the cap is dropped whole and sets `failed`, which stays set: check once at
+// the end.
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
 
@@ -17,7 +18,7 @@ struct buf {
 
 void buf_init(struct buf *b, size_t max);
 void buf_fini(struct buf *b);
-void buf_reset(struct buf *b); // empties, keeps the memory, clears failed
+void buf_reset(struct buf *b);               // empties, keeps the memory, clears failed
 int buf_reserve(struct buf *b, size_t more); // 0 or -ERR_LIMIT
 int buf_add(struct buf *b, const void *data, size_t n);
 int buf_add_str(struct buf *b, const char *s);

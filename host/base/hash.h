@@ -1,4 +1,5 @@
-// 64-bit FNV-1a (also what Kubernetes' shard selectors use). For hash tables and stable spreading, not for security.
+// 64-bit FNV-1a (also what Kubernetes' shard selectors use). For hash tables and stable spreading, not for
+// security.
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 

@@ -1,5 +1,5 @@
-// A binary min-heap of embedded nodes, ordered by `due`, equal ones by the order of adding. One owner; the heap owns only its
-// array.
+// A binary min-heap of embedded nodes, ordered by `due`, equal ones by the order of adding. One owner; the
+// heap owns only its array.
 #ifndef BASE_HEAP_H
 #define BASE_HEAP_H
 
@@ -10,7 +10,7 @@
 struct heap_node {
     uint64_t due;
     uint64_t order; // set by heap_add: counts up
-    size_t place; // 1-based place in the array; 0: not in a heap
+    size_t place;   // 1-based place in the array; 0: not in a heap
 };
 
 struct heap {

@@ -27,7 +27,8 @@ bool str_eq(const char *a, const char *b); // NULL equals NULL only
 // Longest prefix of s (n bytes) of at most max bytes that ends at a UTF-8 border.
 size_t str_utf8_cut(const char *s, size_t n, size_t max);
 bool str_is_utf8(const char *s, size_t n);
-// Length in bytes of the character that s (n > 0 bytes) begins with, and its code point; 0 when it is not UTF-8.
+// Length in bytes of the character that s (n > 0 bytes) begins with, and its code point; 0 when it is not
+// UTF-8.
 size_t str_utf8_char(const char *s, size_t n, uint32_t *ret_code);
 
 #endif

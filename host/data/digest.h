@@ -11,7 +11,8 @@
 enum { DIGEST_SHA256_LEN = 32, DIGEST_SHA256_HEX = 65 };
 
 void digest_sha256(const void *data, size_t n, uint8_t out[DIGEST_SHA256_LEN]);
-void digest_hmac_sha256(const void *key, size_t key_len, const void *data, size_t n, uint8_t out[DIGEST_SHA256_LEN]);
+void digest_hmac_sha256(const void *key, size_t key_len, const void *data, size_t n,
+                        uint8_t out[DIGEST_SHA256_LEN]);
 void digest_sha256_hex(const void *data, size_t n, char out[DIGEST_SHA256_HEX]);
 int base64_encode(const void *data, size_t n, struct buf *out);
 // Standard alphabet, white space passed over; 0 or -ERR_PARSE.

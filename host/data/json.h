@@ -1,6 +1,7 @@
-// JSON: reading gives an immutable document (yyjson); writing is a stream into a buffer (data/json_write.h). There is
-// no mutable tree: every change is "read a document, write new bytes". A document may be read by several threads.
-// Integers are exact from INT64_MIN to UINT64_MAX; beyond that they are doubles, as the API server does.
+// JSON: reading gives an immutable document (yyjson); writing is a stream into a buffer (data/json_write.h).
+// There is no mutable tree: every change is "read a document, write new bytes". A document may be read by
+// several threads. Integers are exact from INT64_MIN to UINT64_MAX; beyond that they are doubles, as the API
+// server does.
 #ifndef DATA_JSON_H
 #define DATA_JSON_H
 
@@ -13,8 +14,8 @@
 
 #include "base/err.h"
 
-// What is read nests at most this deep; deeper input is refused with ERR_LIMIT, so that recursion over a document is
-// safe on a 1 MiB stack.
+// What is read nests at most this deep; deeper input is refused with ERR_LIMIT, so that recursion over a
+// document is safe on a 1 MiB stack.
 enum { JSON_DEPTH_MAX = 1000 };
 
 typedef yyjson_val json; // a node; owned by its document
@@ -80,8 +81,8 @@ static inline const char *json_get_str(const json *object, const char *key)
 {
     return json_str(json_get(object, key));
 }
-bool json_true(const json *v);                                      // only for a JSON true
-int json_int(const json *v, int64_t *ret);                          // 0, or -ERR_INVALID if no exact int64
+bool json_true(const json *v);             // only for a JSON true
+int json_int(const json *v, int64_t *ret); // 0, or -ERR_INVALID if no exact int64
 int64_t json_get_int(const json *object, const char *key, int64_t absent);
 // Path walk: json_path(o, "metadata", "labels", "app", NULL).
 const json *json_path(const json *v, ...) __attribute__((sentinel));

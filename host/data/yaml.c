@@ -3,77 +3,32 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
 
-#include <uthash.h>
 #include <yaml.h>
 
-#include "base/alloc.h"
-#include "base/assert.h"
 #include "data/digest.h"
 #include "data/json.h"
 #include "data/json_write.h"
+#include "data/yaml_build.h"
 #include "data/yaml_scalar.h"
 
-enum {
-    DEPTH_MAX = JSON_DEPTH_MAX,
-    EXPAND_MAX = 16 << 20, // bytes copied for anchors, aliases and merges, in the whole stream
-    OUT_BASE = 1 << 20
-};
-
-// A key that a mapping has, as JSON text with its quotes.
-struct key {
-    UT_hash_handle hh;
-    size_t line;
-    char text[];
-};
-
-// A value of "<<", as JSON text: its members are added when the mapping ends, unless the mapping has them
-// itself.
-struct merge {
-    STAILQ_ENTRY(merge) link;
-    size_t line;
-    size_t len;
-    char text[];
-};
-
-struct anchor {
-    UT_hash_handle hh;
-    char *name;
-    char *text; // JSON of the whole node
-    size_t len;
-    size_t height; // levels within it
-};
-
-// An open sequence or mapping.
-struct frame {
-    bool is_mapping;
-    bool has_key;  // of a mapping: the next node is a value
-    bool is_merge; // of a mapping: ... and goes to merges
-    bool comma;    // before the merge value
-    size_t start;  // where its text begins
-    size_t height;
-    char *anchor;
-    struct key *keys;
-    STAILQ_HEAD(, merge) merges;
-};
+enum { SLACK = 32 << 20 }; // of a document's JSON beyond what its own text can come to
 
 struct reader {
     yaml_parser_t parser;
     const char *text;
     size_t text_len;
     size_t first_line; // of the text within the file, from 0
-    struct buf out;    // the document so far
-    struct json_writer w;
-    struct buf scratch;
-    struct frame *frames;
-    size_t depth;
-    struct anchor *anchors;
-    size_t expanded;
-    size_t document_line;
-    bool is_empty; // the document
+    struct yaml_builder builder;
+    struct buf scalar; // as JSON text
+    bool is_empty;     // the document
     struct err *e;
 };
+
+static struct yaml_place place(const struct reader *r, yaml_mark_t at)
+{
+    return (struct yaml_place){.line = r->first_line + at.line + 1, .column = at.column + 1};
+}
 
 static int fail(struct reader *r, enum err_code code, yaml_mark_t at, const char *what)
 {
@@ -118,247 +73,6 @@ static int fail_parser(struct reader *r)
         return err_set(r->e, ERR_PARSE, "%s (%s that began in line %zu)", r->e != NULL ? r->e->text : "",
                        p->context, r->first_line + p->context_mark.line + 1);
     }
-}
-
-static int spend(struct reader *r, size_t n, yaml_mark_t at)
-{
-    r->expanded += n;
-    if (r->expanded > EXPAND_MAX)
-        return fail(r, ERR_LIMIT, at,
-                    "anchors and aliases make too much text: write it out, or leave some out");
-    return 0;
-}
-
-// ---- frames and anchors ----
-
-static void frame_fini(struct frame *f)
-{
-    struct key *k, *next;
-    HASH_ITER (hh, f->keys, k, next) {
-        HASH_DEL(f->keys, k);
-        free(k);
-    }
-    struct merge *m;
-    while ((m = STAILQ_FIRST(&f->merges)) != NULL) {
-        STAILQ_REMOVE_HEAD(&f->merges, link);
-        free(m);
-    }
-    free(f->anchor);
-}
-
-static void anchors_clear(struct reader *r)
-{
-    struct anchor *a, *next;
-    HASH_ITER (hh, r->anchors, a, next) {
-        HASH_DEL(r->anchors, a);
-        free(a->name);
-        free(a->text);
-        free(a);
-    }
-}
-
-static struct frame *top(struct reader *r)
-{
-    return r->depth > 0 ? &r->frames[r->depth - 1] : NULL;
-}
-
-// Keeps the text from `start` to the end under a name; a name may be given again.
-static int anchor_set(struct reader *r, const char *name, size_t start, size_t height, yaml_mark_t at)
-{
-    size_t len = r->out.len - start;
-    int err = spend(r, len, at);
-    if (err < 0)
-        return err;
-    struct anchor *a;
-    HASH_FIND_STR(r->anchors, name, a);
-    if (a == NULL) {
-        a = xcalloc(1, sizeof(*a));
-        a->name = xstrdup(name);
-        HASH_ADD_KEYPTR(hh, r->anchors, a->name, strlen(a->name), a);
-    }
-    free(a->text);
-    a->text = xmemdup(r->out.data + start, len);
-    a->len = len;
-    a->height = height;
-    return 0;
-}
-
-// Takes the value of "<<" out of the text again.
-static int merge_take(struct reader *r, struct frame *f, size_t start, yaml_mark_t at)
-{
-    size_t len = r->out.len - start;
-    int err = spend(r, len, at);
-    if (err < 0)
-        return err;
-    struct merge *m = xmalloc(sizeof(*m) + len);
-    m->line = at.line;
-    m->len = len;
-    memcpy(m->text, r->out.data + start, len);
-    STAILQ_INSERT_TAIL(&f->merges, m, link);
-    r->out.len = start;
-    r->out.data[start] = 0;
-    r->w.comma = f->comma;
-    return 0;
-}
-
-// Before a value's text: its comma, so that the text from *ret_start on is the value alone.
-static int value_begin(struct reader *r, yaml_mark_t at, size_t *ret_start)
-{
-    struct frame *f = top(r);
-    if (f == NULL)
-        r->document_line = r->first_line + at.line + 1;
-    if (f != NULL && f->is_mapping && f->is_merge) {
-        f->comma = r->w.comma;
-        r->w.comma = false;
-    }
-    if (r->w.comma)
-        buf_add_char(&r->out, ',');
-    r->w.comma = false;
-    *ret_start = r->out.len;
-    return 0;
-}
-
-static int value_end(struct reader *r, const char *anchor, size_t start, size_t height, yaml_mark_t at)
-{
-    if (r->w.failed || r->out.failed)
-        return fail(r, ERR_LIMIT, at, "the text is too long");
-    int err = anchor != NULL ? anchor_set(r, anchor, start, height, at) : 0;
-    struct frame *f = top(r);
-    if (err < 0 || f == NULL)
-        return err;
-    if (f->height < height)
-        f->height = height;
-    if (f->is_mapping) {
-        f->has_key = false;
-        if (f->is_merge) {
-            f->is_merge = false;
-            return merge_take(r, f, start, at);
-        }
-    }
-    return 0;
-}
-
-static int container_begin(struct reader *r, bool is_mapping, const char *anchor, yaml_mark_t at)
-{
-    struct frame *parent = top(r);
-    if (parent != NULL && parent->is_mapping && !parent->has_key)
-        return fail(r, ERR_PARSE, at, "a key must be a string, not a list or a map");
-    if (r->depth == DEPTH_MAX)
-        return fail(r, ERR_LIMIT, at, "nested too deep");
-    size_t start;
-    value_begin(r, at, &start);
-    struct frame *f = &r->frames[r->depth++];
-    *f = (struct frame){.is_mapping = is_mapping, .start = start};
-    f->anchor = xstrdup(anchor);
-    STAILQ_INIT(&f->merges);
-    if (is_mapping)
-        jw_object(&r->w);
-    else
-        jw_array(&r->w);
-    return 0;
-}
-
-// ---- keys ----
-
-// Adds a key (JSON text); *ret_old is the one that was there already, or NULL.
-static void key_add(struct frame *f, const char *text, size_t n, size_t line, struct key **ret_old)
-{
-    HASH_FIND(hh, f->keys, text, n, *ret_old);
-    if (*ret_old != NULL)
-        return;
-    struct key *k = xmalloc(sizeof(*k) + n + 1);
-    k->line = line;
-    memcpy(k->text, text, n);
-    k->text[n] = 0;
-    HASH_ADD_KEYPTR(hh, f->keys, k->text, n, k);
-}
-
-static void key_write(struct reader *r, const char *text, size_t n)
-{
-    jw_raw(&r->w, text, n);
-    buf_add_char(&r->out, ':');
-    r->w.comma = false;
-}
-
-// The key is in r->scratch as JSON text.
-static int key_done(struct reader *r, yaml_mark_t at)
-{
-    struct frame *f = top(r);
-    struct key *old;
-    size_t line = r->first_line + at.line + 1;
-    key_add(f, r->scratch.data, r->scratch.len, line, &old);
-    if (old != NULL)
-        return err_set(r->e, ERR_PARSE,
-                       "YAML: line %zu column %zu: the key %.80s is there already, in line %zu", line,
-                       at.column + 1, r->scratch.data, old->line);
-    key_write(r, r->scratch.data, r->scratch.len);
-    f->has_key = true;
-    return 0;
-}
-
-static int merge_members(struct reader *r, struct frame *f, const json *object)
-{
-    struct json_writer key;
-    for (struct json_iter i = json_iter(object); json_next(&i);) {
-        buf_reset(&r->scratch);
-        jw_init(&key, &r->scratch);
-        jw_strn(&key, i.key, i.key_len);
-        struct key *old;
-        key_add(f, r->scratch.data, r->scratch.len, 0, &old);
-        if (old != NULL)
-            continue;
-        key_write(r, r->scratch.data, r->scratch.len);
-        jw_value(&r->w, i.value);
-    }
-    return 0;
-}
-
-static int merge_apply(struct reader *r, struct frame *f, const struct merge *m)
-{
-    static const char what[] = "the value of << must be a map or a list of maps";
-    yaml_mark_t at = {.line = m->line};
-    struct json_doc *doc;
-    int err = spend(r, m->len, at);
-    if (err < 0)
-        return err;
-    err = json_parse(m->text, m->len, &doc, r->e);
-    if (err < 0)
-        return err;
-    const json *root = json_root(doc);
-    if (json_is_object(root)) {
-        merge_members(r, f, root);
-    } else if (!json_is_array(root)) {
-        err = fail(r, ERR_PARSE, at, what);
-    }
-    for (struct json_iter i = json_iter(json_is_array(root) ? root : NULL); err == 0 && json_next(&i);) {
-        if (json_is_object(i.value))
-            merge_members(r, f, i.value);
-        else
-            err = fail(r, ERR_PARSE, at, what);
-    }
-    json_doc_free(doc);
-    return err;
-}
-
-static int container_end(struct reader *r, yaml_mark_t at)
-{
-    struct frame *f = top(r);
-    int err = 0;
-    struct merge *m;
-    STAILQ_FOREACH (m, &f->merges, link) {
-        if (err == 0)
-            err = merge_apply(r, f, m);
-    }
-    if (f->is_mapping)
-        jw_object_end(&r->w);
-    else
-        jw_array_end(&r->w);
-    struct frame done = *f;
-    r->depth--;
-    if (err == 0)
-        err = value_end(r, done.anchor, done.start, done.height + 1, at);
-    frame_fini(&done);
-    return err;
 }
 
 // ---- scalars ----
@@ -460,128 +174,54 @@ static int write_scalar(struct reader *r, struct json_writer *w, const yaml_even
     return 0;
 }
 
-// A key is a string whatever it looks like: 012 is "10", yes is "true".
-static int key_from_text(struct reader *r, const char *text, size_t n, yaml_mark_t at)
-{
-    buf_reset(&r->scratch);
-    if (text[0] == '{' || text[0] == '[')
-        return fail(r, ERR_PARSE, at, "a key must be a string, not a list or a map");
-    if (text[0] == 'n')
-        return fail(r, ERR_PARSE, at, "a key must be a string, not null");
-    if (text[0] == '"')
-        buf_add(&r->scratch, text, n);
-    else
-        buf_addf(&r->scratch, "\"%.*s\"", (int)n, text);
-    if (r->scratch.failed)
-        return fail(r, ERR_LIMIT, at, "the key is too long");
-    return key_done(r, at);
-}
-
-static int on_key(struct reader *r, const yaml_event_t *ev)
-{
-    struct frame *f = top(r);
-    struct yaml_scalar s;
-    int err = scalar_type(r, ev, &s);
-    if (err < 0)
-        return err;
-    if (s.type == SCALAR_MERGE) {
-        f->has_key = true;
-        f->is_merge = true;
-        return 0;
-    }
-    struct buf text;
-    struct json_writer w;
-    buf_init(&text, r->out.max);
-    jw_init(&w, &text);
-    err = write_scalar(r, &w, ev, &s);
-    if (err == 0 && w.failed)
-        err = fail(r, ERR_LIMIT, ev->start_mark, "the key is too long");
-    if (err == 0)
-        err = key_from_text(r, text.data, text.len, ev->start_mark);
-    if (err == 0 && ev->data.scalar.anchor != NULL) {
-        // The anchor is the scalar, which the out buffer has only as a key: it is put there for a moment.
-        size_t start = r->out.len;
-        buf_add(&r->out, text.data, text.len);
-        err = anchor_set(r, (const char *)ev->data.scalar.anchor, start, 0, ev->start_mark);
-        r->out.len = start;
-    }
-    buf_fini(&text);
-    return err;
-}
-
 static int on_scalar(struct reader *r, const yaml_event_t *ev)
 {
-    struct frame *f = top(r);
-    if (f != NULL && f->is_mapping && !f->has_key)
-        return on_key(r, ev);
     struct yaml_scalar s;
-    size_t start;
     int err = scalar_type(r, ev, &s);
     if (err < 0)
         return err;
-    r->is_empty = f == NULL && ev->data.scalar.length == 0 && s.type == SCALAR_NULL;
-    value_begin(r, ev->start_mark, &start);
-    err = write_scalar(r, &r->w, ev, &s);
+    if (s.type == SCALAR_MERGE && yaml_build_wants_key(&r->builder)) {
+        yaml_build_merge(&r->builder);
+        return 0;
+    }
+    if (r->builder.depth == 0)
+        r->is_empty = ev->data.scalar.length == 0 && s.type == SCALAR_NULL;
+    struct json_writer w;
+    buf_reset(&r->scalar);
+    jw_init(&w, &r->scalar);
+    err = write_scalar(r, &w, ev, &s);
+    if (err == 0 && w.failed)
+        err = fail(r, ERR_LIMIT, ev->start_mark, "the text is too long");
     if (err < 0)
         return err;
-    return value_end(r, (const char *)ev->data.scalar.anchor, start, 0, ev->start_mark);
-}
-
-static int on_alias(struct reader *r, const yaml_event_t *ev)
-{
-    const char *name = (const char *)ev->data.alias.anchor;
-    struct anchor *a;
-    HASH_FIND_STR(r->anchors, name, a);
-    if (a == NULL)
-        return err_set(r->e, ERR_PARSE,
-                       "YAML: line %zu column %zu: no finished node before it has the anchor &%.80s",
-                       r->first_line + ev->start_mark.line + 1, ev->start_mark.column + 1, name);
-    int err = spend(r, a->len, ev->start_mark);
-    if (err < 0)
-        return err;
-    struct frame *f = top(r);
-    if (f != NULL && f->is_mapping && !f->has_key)
-        return key_from_text(r, a->text, a->len, ev->start_mark);
-    if (r->depth + a->height > DEPTH_MAX)
-        return fail(r, ERR_LIMIT, ev->start_mark, "nested too deep");
-    size_t start;
-    size_t height = a->height;
-    value_begin(r, ev->start_mark, &start);
-    jw_raw(&r->w, a->text, a->len);
-    return value_end(r, NULL, start, height, ev->start_mark);
+    return yaml_build_scalar(&r->builder, r->scalar.data, r->scalar.len, (const char *)ev->data.scalar.anchor,
+                             place(r, ev->start_mark));
 }
 
 // ---- the stream ----
 
-static void document_begin(struct reader *r)
-{
-    buf_reset(&r->out);
-    jw_init(&r->w, &r->out);
-    r->is_empty = true;
-}
-
 static int on_event(struct reader *r, const yaml_event_t *ev)
 {
+    struct yaml_builder *b = &r->builder;
+    struct yaml_place at = place(r, ev->start_mark);
     switch (ev->type) {
     case YAML_DOCUMENT_START_EVENT:
-        document_begin(r);
-        return 0;
-    case YAML_DOCUMENT_END_EVENT:
-        anchors_clear(r);
+        yaml_build_begin(b);
+        r->is_empty = true;
         return 0;
     case YAML_ALIAS_EVENT:
-        return on_alias(r, ev);
+        return yaml_build_alias(b, (const char *)ev->data.alias.anchor, at);
     case YAML_SCALAR_EVENT:
         return on_scalar(r, ev);
     case YAML_SEQUENCE_START_EVENT:
         r->is_empty = false;
-        return container_begin(r, false, (const char *)ev->data.sequence_start.anchor, ev->start_mark);
+        return yaml_build_open(b, false, (const char *)ev->data.sequence_start.anchor, at);
     case YAML_MAPPING_START_EVENT:
         r->is_empty = false;
-        return container_begin(r, true, (const char *)ev->data.mapping_start.anchor, ev->start_mark);
+        return yaml_build_open(b, true, (const char *)ev->data.mapping_start.anchor, at);
     case YAML_SEQUENCE_END_EVENT:
     case YAML_MAPPING_END_EVENT:
-        return container_end(r, ev->start_mark);
+        return yaml_build_close(b, at);
     default:
         return 0;
     }
@@ -598,7 +238,8 @@ static int read_stream(struct reader *r, on_document_fn *on_document, void *ud)
         if (!yaml_parser_parse(&r->parser, &ev))
             return fail_parser(r);
         yaml_event_type_t type = ev.type;
-        int err = is_whole ? on_document(ud, r->out.data, r->out.len, r->document_line, r->e) : 0;
+        int err =
+            is_whole ? on_document(ud, r->builder.out.data, r->builder.out.len, r->builder.line, r->e) : 0;
         if (err == 0)
             err = on_event(r, &ev);
         yaml_event_delete(&ev);
@@ -636,20 +277,12 @@ static int read_yaml(const char *text, size_t n, size_t first_line, on_document_
     if (!yaml_parser_initialize(&r.parser))
         return err_set(e, ERR_LIMIT, "YAML: no memory");
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, n);
-    size_t max =
-        n > SIZE_MAX / 16 ? SIZE_MAX : n * 6 + EXPAND_MAX + OUT_BASE; // an escape has six bytes at most
-    buf_init(&r.out, max);
-    buf_init(&r.scratch, max);
-    r.frames = xreallocarray(NULL, DEPTH_MAX, sizeof(*r.frames));
-
+    size_t max = n > SIZE_MAX / 16 ? SIZE_MAX : n * 6 + SLACK; // an escape has six bytes at most
+    buf_init(&r.scalar, max);
+    yaml_build_init(&r.builder, max, e);
     err = read_stream(&r, on_document, ud);
-
-    while (r.depth > 0)
-        frame_fini(&r.frames[--r.depth]);
-    free(r.frames);
-    anchors_clear(&r);
-    buf_fini(&r.scratch);
-    buf_fini(&r.out);
+    yaml_build_fini(&r.builder);
+    buf_fini(&r.scalar);
     yaml_parser_delete(&r.parser);
     return err;
 }

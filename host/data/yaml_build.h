@@ -1,0 +1,45 @@
+// Builds the JSON text of a YAML document from its nodes, one after another: keys that must be unique,
+// anchors, aliases and merges ("<<"), all with caps. Scalars come as JSON text. One owner; embedded by value.
+#ifndef DATA_YAML_BUILD_H
+#define DATA_YAML_BUILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "data/json_write.h"
+
+// Where a node begins in the file, both from 1.
+struct yaml_place {
+    size_t line;
+    size_t column;
+};
+
+struct yaml_builder {
+    struct buf out; // the document so far
+    size_t line;    // of its first node
+    struct json_writer w;
+    struct buf key;
+    struct yaml_frame *frames;
+    size_t depth;
+    struct yaml_anchor *anchors;
+    size_t expanded;
+    struct err *e;
+};
+
+void yaml_build_init(struct yaml_builder *b, size_t max, struct err *e); // max: bytes of one document
+void yaml_build_fini(struct yaml_builder *b);
+void yaml_build_begin(struct yaml_builder *b); // a new document: its anchors are its own
+
+// Nodes, in order. `anchor` may be NULL. 0, -ERR_PARSE or -ERR_LIMIT.
+int yaml_build_open(struct yaml_builder *b, bool is_mapping, const char *anchor, struct yaml_place at);
+int yaml_build_close(struct yaml_builder *b, struct yaml_place at);
+int yaml_build_scalar(struct yaml_builder *b, const char *text, size_t n, const char *anchor,
+                      struct yaml_place at);
+int yaml_build_alias(struct yaml_builder *b, const char *name, struct yaml_place at);
+
+bool yaml_build_wants_key(const struct yaml_builder *b); // is the next node a key?
+void yaml_build_merge(struct yaml_builder *b);           // it is "<<"
+
+#endif
