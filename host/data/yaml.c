@@ -176,7 +176,7 @@ static int write_scalar(struct reader *r, struct json_writer *w, const yaml_even
 
 static int on_scalar(struct reader *r, const yaml_event_t *ev)
 {
-    struct yaml_scalar s;
+    struct yaml_scalar s = {.type = SCALAR_STRING};
     int err = scalar_type(r, ev, &s);
     if (err < 0)
         return err;
