@@ -5,22 +5,22 @@
 // Classes by ASCII, whatever the locale.
 enum { ALPHA = 1, DIGIT = 2, LOWER = 4, UPPER = 8, SPACE = 16, CONTROL = 32, PUNCT = 64, HEX = 128 };
 
-static int class_bits(unsigned char c)
-{
-    if (c >= 'a' && c <= 'z')
-        return ALPHA | LOWER | (c <= 'f' ? HEX : 0);
-    if (c >= 'A' && c <= 'Z')
-        return ALPHA | UPPER | (c <= 'F' ? HEX : 0);
-    if (c >= '0' && c <= '9')
-        return DIGIT | HEX;
-    if (c == ' ')
-        return SPACE;
-    if (c < ' ')
-        return CONTROL | (c >= '\t' && c <= '\r' ? SPACE : 0);
-    if (c == 127)
-        return CONTROL;
-    return c < 127 ? PUNCT : 0;
-}
+static const unsigned char classes[256] = {
+    [0 ... 8] = CONTROL,
+    ['\t' ... '\r'] = CONTROL | SPACE,
+    [14 ... 31] = CONTROL,
+    [' '] = SPACE,
+    ['!' ... '/'] = PUNCT,
+    ['0' ... '9'] = DIGIT | HEX,
+    [':' ... '@'] = PUNCT,
+    ['A' ... 'F'] = ALPHA | UPPER | HEX,
+    ['G' ... 'Z'] = ALPHA | UPPER,
+    ['[' ... '`'] = PUNCT,
+    ['a' ... 'f'] = ALPHA | LOWER | HEX,
+    ['g' ... 'z'] = ALPHA | LOWER,
+    ['{' ... '~'] = PUNCT,
+    [127] = CONTROL,
+};
 
 // Which bits a class letter stands for; 0: it is no class.
 static int class_mask(char letter)
@@ -53,7 +53,7 @@ static int class_mask(char letter)
 
 static bool is_letter(char c)
 {
-    return (class_bits((unsigned char)c) & ALPHA) != 0;
+    return (classes[(unsigned char)c] & ALPHA) != 0;
 }
 
 // %letter against c.
@@ -64,7 +64,7 @@ static bool in_class(unsigned char c, char letter)
     bool complement = letter < 'a';
     int mask = class_mask(letter);
     if (mask != 0)
-        return ((class_bits(c) & mask) != 0) != complement;
+        return ((classes[c] & mask) != 0) != complement;
     if (letter == 'z' || letter == 'Z')
         return (c == 0) != complement;
     return (unsigned char)letter == c;

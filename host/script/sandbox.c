@@ -56,7 +56,8 @@ void *sandbox_ud(lua_State *L)
 
 const struct program_code *sandbox_code(lua_State *L)
 {
-    return sandbox_of(L)->job->code;
+    const struct sandbox *s = sandbox_of(L);
+    return s->job != NULL ? s->job->code : NULL;
 }
 
 // --- stopping ---
@@ -205,12 +206,21 @@ uint64_t sandbox_ordinal(lua_State *L, const void *p)
 
 // --- set-up ---
 
+// The library's main module is in nearly every script: it is run once, and its result is part of the image.
+static void preload(lua_State *L)
+{
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "tidelock");
+    lua_call(L, 1, 0);
+}
+
 static int open_protected(lua_State *L)
 {
     luaJIT_setmode(L, 0, LUAJIT_MODE_ENGINE | LUAJIT_MODE_OFF);
     convert_open(L);
     failure_open(L);
     allow_open(L);
+    preload(L);
     lua_gc(L, LUA_GCCOLLECT, 0);
     lua_gc(L, LUA_GCSTOP, 0);
     return 0;

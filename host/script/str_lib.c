@@ -223,18 +223,21 @@ int str_lib_gsub(lua_State *L)
     pattern_init(&g.p, subject, len);
     sandbox_enter(L, "string.gsub");
     const char *at = subject;
+    const char *copied = subject; // up to here the subject is in the result, replaced or as it was
     lua_Integer n = 0;
     while ((lua_Number)n < most) {
         const char *end = pattern_match(&g.p, at, text);
         check_error(L, &g.p);
         if (end != NULL) {
             n++;
+            str_build_add(&g.out, copied, (size_t)(at - copied));
             add_replacement(&g, at, end);
+            copied = end;
         }
         if (end != NULL && end > at)
             at = end;
         else if (at < g.p.subject_end)
-            str_build_add(&g.out, at++, 1);
+            at++;
         else
             break;
         if (anchored)
@@ -242,7 +245,7 @@ int str_lib_gsub(lua_State *L)
     }
     sandbox_leave(L);
     charge(L, &g.p);
-    str_build_add(&g.out, at, (size_t)(g.p.subject_end - at));
+    str_build_add(&g.out, copied, (size_t)(g.p.subject_end - copied));
     str_build_push(&g.out);
     lua_pushinteger(L, n);
     return 2;

@@ -1,4 +1,5 @@
 // The watchdog with several workers at once.
+// ctest-labels: thread
 #include <lauxlib.h>
 #include <lua.h>
 #include <pthread.h>

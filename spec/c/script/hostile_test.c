@@ -1,4 +1,5 @@
 // Scripts that try to outlive their limits, on a thread with a stack of 1 MiB and the real watchdog. Each
+// ctest-labels: thread deadline
 // ends the way it must, and leaves nothing.
 #include <pthread.h>
 
