@@ -28,6 +28,16 @@ struct tree *builtin_blank(struct request *q)
         tree_set(&q->arena, t, "spec", tree_map(&q->arena));
         tree_set(&q->arena, t, "status", tree_map(&q->arena));
     }
+    struct tree *spec = tree_get(t, "spec");
+    if (is_definition(q->kind))
+        tree_set(&q->arena, spec, "names", tree_map(&q->arena));
+    if (builtin_is(q->kind, "apps", "Deployment"))
+        tree_set(&q->arena, spec, "strategy", tree_map(&q->arena));
+    if (strcmp(q->kind->group, "apps") == 0) {
+        struct tree *template = tree_need_map(&q->arena, spec, "template");
+        tree_set(&q->arena, template, "metadata", tree_map(&q->arena));
+        tree_set(&q->arena, template, "spec", tree_map(&q->arena));
+    }
     return t;
 }
 

@@ -284,8 +284,18 @@ static void write_resources(struct request *q, const char *group, const char *ve
     }
     jw_array_end(&w);
     jw_object_end(&w);
-    if (!any)
+    if (any)
+        return;
+    const struct kind *k = kinds_first(q->server->kinds);
+    while (k != NULL && (k->custom || strcmp(k->group, group) != 0))
+        k = k->next;
+    if (k == NULL)
         failure_page_not_found(r);
+    else // a built-in group without this version
+        failure_write(r, &(struct failure){.code = 404,
+                                           .reason = "NotFound",
+                                           .message = "the server could not find the requested resource",
+                                           .has_details = true});
 }
 
 static void write_version(struct response *r)

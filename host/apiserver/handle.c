@@ -109,8 +109,10 @@ static void handle_object(struct request *q, struct response *r)
         verb_patch(q, r);
     else if (strcmp(q->method, "DELETE") == 0 && q->at.subresource == NULL)
         verb_delete(q, r);
+    else if (strcmp(q->method, "POST") == 0 && q->kind->custom && q->at.subresource == NULL)
+        verb_create(q, r);
     else
-        failure_method(r, q->kind, strcmp(q->method, "DELETE") == 0 ? "delete" : "create");
+        failure_method(r, strcmp(q->method, "POST") == 0 ? NULL : q->kind, "delete");
 }
 
 static void dispatch(struct request *q, struct response *r)

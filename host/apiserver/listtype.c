@@ -227,6 +227,8 @@ static const struct listtype *of_schema(struct arena *a, const struct tree *sche
         *t = (struct listtype){.kind = LISTTYPE_ATOMIC, .shape = 'm'};
         return t;
     }
+    const struct tree *nullable = tree_get(schema, "nullable");
+    t->nullable = nullable != NULL && nullable->type == TREE_BOOL && nullable->flag;
     if (str_eq(type, "array"))
         return of_list(a, schema, t);
     if (str_eq(type, "object") || tree_get(schema, "properties") != NULL)

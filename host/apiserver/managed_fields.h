@@ -9,6 +9,7 @@
 #include "apiserver/fieldset.h"
 #include "apiserver/listtype.h"
 #include "apiserver/tree.h"
+#include "apiserver/typed.h"
 
 // One entry. Appliers are told apart by manager and subresource, updaters by API version too.
 struct managed_entry {
@@ -45,6 +46,7 @@ struct managed_conflict {
 struct managed_conflicts {
     struct managed_conflict *items; // sorted by manager
     size_t count, cap;
+    const struct typed_hole *emptied; // no conflict: the apply would leave null where the schema forbids it
 };
 
 // 0, or -1 when the list is not what the server writes; then the result is empty.

@@ -127,6 +127,15 @@ static void answer_version(struct request *q, int status, const struct storage_v
     handle_write_object(&r->body, q->kind, q->version, v);
 }
 
+// Metadata is typed in every kind.
+static void normalize(struct request *q, struct tree *object)
+{
+    const struct listtype *type = q->version->type;
+    typed_normalize(&q->arena, type, object);
+    if (q->kind->custom)
+        typed_normalize(&q->arena, listtype_member(type, "metadata", NULL), tree_get(object, "metadata"));
+}
+
 // ---- create
 
 static int check_namespace(struct request *q, const char *name, struct response *r)
@@ -232,7 +241,7 @@ void mutate_create(struct request *q, struct tree *object, struct managed_fields
         managed_fields_read(a, mutate_take_managed(object), &own);
     if (q->version->has_status)
         tree_remove(object, "status");
-    typed_normalize(a, q->version->type, object);
+    normalize(q, object);
     if (builtin_prepare_create(q, object, r) < 0)
         return;
     if (applied == NULL) {
@@ -445,7 +454,7 @@ void mutate_update(struct request *q, const struct storage_version *old, struct 
     managed_fields_read(&q->arena, live_list, &live_m);
     new = keep_other_half(q, live, new);
     keep_metadata(q, live, new);
-    typed_normalize(&q->arena, q->version->type, new);
+    normalize(q, new);
     if (check_finalizers(q, live, new, r) < 0 || builtin_prepare_update(q, live, new, r) < 0)
         return;
     if (applied == NULL) {

@@ -460,8 +460,12 @@ static void compare_value(struct compare_walk *w, const struct listtype *type, c
         compare_members(w, type, old, new, path);
     else if (lists && !nothing)
         compare_items(w, type, old, new, path);
-    else if (old != NULL && new != NULL && !tree_equal(old, new))
+    else if (old != NULL && new != NULL && !tree_equal(old, new)) {
         fieldset_insert(w->a, w->diff->modified, path);
+        // A map that becomes a scalar, or the other way round, loses or gains its members, too.
+        if (mergeable_map(type, old) != mergeable_map(type, new))
+            compare_members(w, type, tree_is_map(old) ? old : NULL, tree_is_map(new) ? new : NULL, path);
+    }
     if (old == NULL)
         fieldset_insert(w->a, w->diff->added, path);
     else if (new == NULL)
@@ -526,23 +530,61 @@ struct tree *typed_remove(struct arena *a, const struct listtype *type, struct t
     return value;
 }
 
-struct tree *typed_drop_holes(struct arena *a, struct tree *value)
+struct holes {
+    struct arena *a;
+    struct buf path;
+    const struct typed_hole *fault;
+};
+
+// What an emptied container becomes; NULL: nothing.
+static struct tree *fill_hole(struct holes *h, const struct listtype *type)
+{
+    if (type == NULL || type->builtin)
+        return NULL;
+    if (type->shape != 0 && !type->nullable && h->fault == NULL) {
+        struct typed_hole *fault = arena_zalloc(h->a, sizeof(*fault));
+        fault->path = arena_strdup(h->a, h->path.data == NULL ? "" : h->path.data);
+        fault->type = type->shape == 'l' ? "array" : "object";
+        h->fault = fault;
+    }
+    return tree_null(h->a);
+}
+
+static struct tree *fill_holes(struct holes *h, const struct listtype *type, struct tree *value)
 {
     if (value == &hole)
-        return NULL;
-    if (tree_count(value) == 0)
+        return fill_hole(h, type);
+    if (tree_count(value) == 0 || type == NULL)
         return value;
-    struct tree *out = tree_is_map(value) ? tree_map(a) : tree_list(a);
+    struct tree *out = tree_is_map(value) ? tree_map(h->a) : tree_list(h->a);
+    size_t base = h->path.len;
     for (size_t i = 0; i < tree_count(value); i++) {
         const struct tree_item *it = &value->box.items[i];
-        struct tree *kept = typed_drop_holes(a, it->value);
-        if (kept == NULL)
-            continue;
-        if (tree_is_map(value))
-            tree_setn(a, out, it->key, it->key_len, kept);
+        bool member = it->key != NULL && type->kind == LISTTYPE_MAP;
+        if (it->key != NULL)
+            buf_addf(&h->path, "%s%s", base > 0 ? "." : "", it->key);
         else
-            tree_add(a, out, kept);
+            buf_addf(&h->path, "[%zu]", i);
+        struct tree *kept =
+            fill_holes(h, member ? listtype_member(type, it->key, NULL) : type->other, it->value);
+        h->path.len = base;
+        h->path.data[base] = '\0';
+        if (kept != NULL && tree_is_map(value))
+            tree_setn(h->a, out, it->key, it->key_len, kept);
+        else if (kept != NULL)
+            tree_add(h->a, out, kept);
     }
+    return out;
+}
+
+struct tree *typed_fill_holes(struct arena *a, const struct listtype *type, struct tree *value,
+                              const struct typed_hole **ret_fault)
+{
+    struct holes h = {.a = a};
+    buf_init(&h.path, 1 << 20);
+    struct tree *out = value == &hole ? tree_map(a) : fill_holes(&h, type, value);
+    buf_fini(&h.path);
+    *ret_fault = h.fault;
     return out;
 }
 

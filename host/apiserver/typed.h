@@ -22,11 +22,21 @@ struct typed_diff {
 void typed_compare(struct arena *a, const struct listtype *type, const struct tree *old,
                    const struct tree *new, struct typed_diff *ret);
 
-// The value without the fields of the set. A container that was emptied becomes null here (typed_drop_holes
-// takes it out).
+// The value without the fields of the set. A container that was emptied becomes a hole, which
+// typed_fill_holes takes out again.
 struct tree *typed_remove(struct arena *a, const struct listtype *type, struct tree *value,
                           const struct fieldset *set);
-struct tree *typed_drop_holes(struct arena *a, struct tree *value);
+
+// Where an emptied container can not be.
+struct typed_hole {
+    const char *path; // "spec.m"
+    const char *type; // "object" or "array": what it must be
+};
+// A hole is left out of built-in kinds and becomes null in custom ones, which a schema may forbid: then
+// *ret_fault is the first such place, else NULL.
+struct tree *typed_fill_holes(struct arena *a, const struct listtype *type, struct tree *value,
+                              const struct typed_hole **ret_fault);
+
 // The set together with the struct fields on the way to its members.
 struct fieldset *typed_with_parents(struct arena *a, const struct listtype *type, const struct fieldset *set);
 

@@ -85,10 +85,12 @@ static int read_list_options(struct request *q, struct list_options *o, struct r
         return list_forbidden(
             r, "resourceVersionMatch",
             "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided");
+    if (has_token && parse_continue(q, token, o, r) < 0)
+        return -1;
     if (has_token && has_rv && strcmp(rv, "0") != 0)
         return failure_bad_request(r, "specifying resource version is not allowed when using continue");
     if (has_token)
-        return parse_continue(q, token, o, r);
+        return 0;
     if (has_rv && parse_rv(q, rv, &o->resource_version, r) < 0)
         return -1;
     o->exact = str_eq(match, "Exact");
@@ -153,8 +155,8 @@ static void write_list_head(struct json_writer *w, const struct request *q, uint
     jw_key(w, "metadata");
     jw_object(w);
     jw_member_str(w, "resourceVersion", text);
-    if (token != NULL) {
-        jw_member_str(w, "continue", token);
+    if (token != NULL || q->kind->custom) {
+        jw_member_str(w, "continue", token == NULL ? "" : token);
         if (left > 0)
             jw_member_int(w, "remainingItemCount", (int64_t)left);
     }

@@ -212,7 +212,7 @@ static struct tree *read_applied(struct request *q, struct response *r)
         failure_bad_request(r, "error decoding YAML: %s", e.text);
         return NULL;
     }
-    struct tree *t = d.tree;
+    struct tree *t = d.tree == NULL ? tree_map(&q->arena) : d.tree;
     const struct tree *metadata = tree_get(t, "metadata");
     if (!tree_is_map(t) || (!tree_is_null(metadata) && !tree_is_map(metadata))) {
         failure_bad_request(r, "error decoding YAML: the body is no object with metadata");
@@ -281,10 +281,18 @@ static struct tree *own_half(struct request *q, struct tree *patch)
 
 static struct tree *blank_object(struct request *q)
 {
-    struct tree *t = builtin_blank(q);
+    struct tree *t = tree_map(&q->arena);
     tree_set_str(&q->arena, t, "apiVersion", q->version->api_version);
     tree_set_str(&q->arena, t, "kind", q->kind->kind);
     return t;
+}
+
+static void refuse_emptied(struct request *q, const struct typed_hole *hole, struct response *r)
+{
+    failure_invalid(r, q->kind->group, q->kind->kind, q->at.name, hole->path, "FieldValueTypeInvalid",
+                    arena_printf(&q->arena,
+                                 "Invalid value: \"null\": %s in body must be of type %s: \"null\"",
+                                 hole->path, hole->type));
 }
 
 static void apply_object(struct request *q, struct response *r)
@@ -309,7 +317,10 @@ static void apply_object(struct request *q, struct response *r)
     managed_fields_read(&q->arena, mutate_take_managed(live), &m);
     struct managed_writer w = mutate_writer(q);
     if (!managed_fields_apply(&w, live, own_half(q, patch), old != NULL, &m, &merged, &conflicts)) {
-        failure_apply_conflict(r, &conflicts);
+        if (conflicts.count > 0)
+            failure_apply_conflict(r, &conflicts);
+        else
+            refuse_emptied(q, conflicts.emptied, r);
         return;
     }
     merged = tree_copy(&q->arena, merged);

@@ -54,6 +54,8 @@ static void test_create(void **state)
     kit_expect(k, 400, "POST", CM, NULL, "{bad");
     kit_expect(k, 400, "POST", CM, NULL, "[]");
     kit_expect(k, 405, "POST", "/api/v1/configmaps", NULL, CM_A);
+    refused(k, 405, "POST", CM "/a", NULL, CM_A, "MethodNotAllowed",
+            "the server does not allow this method on the requested resource");
 }
 
 static void test_not_found(void **state)
@@ -148,7 +150,7 @@ static void test_patch_bombs(void **state)
     buf_init(&b, 1 << 20);
     buf_add_str(&b, "[");
     for (int i = 0; i < 60; i++)
-        buf_addf(&b, "%s{\"op\":\"copy\",\"from\":\"/spec\",\"path\":\"/spec/b\"}", i == 0 ? "" : ",");
+        buf_addf(&b, "%s{\"op\":\"copy\",\"from\":\"/spec\",\"path\":\"/spec/b%d\"}", i == 0 ? "" : ",", i);
     buf_add_str(&b, "]");
     kit_expect(k, 422, "PATCH", "/apis/x.test/v1/plains/p", JSONPATCH, b.data);
     buf_reset(&b);
@@ -161,10 +163,6 @@ static void test_patch_bombs(void **state)
     kit_request(k, "u", "PATCH", "/apis/x.test/v1/plains/p", MERGE,
                 b.data); // either way: no deeper than can be read
     kit_expect(k, 200, "GET", "/apis/x.test/v1/plains/p", NULL, NULL);
-    buf_reset(&b);
-    buf_add_str(&b, "{\"spec\":\"");
-    for (int i = 0; i < 1600000; i++)
-        buf_add_char(&b, 'x');
     buf_fini(&b);
 }
 

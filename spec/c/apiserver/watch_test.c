@@ -308,7 +308,7 @@ static void scenario(void **state, char **ret_trace, char **ret_frames)
     struct reader r;
     open_watch(k, &r, "/api/v1/configmaps?watch=1&allowWatchBookmarks=true");
     for (int i = 0; i < 20; i++) {
-        char value[8];
+        char value[16];
         snprintf(value, sizeof(value), "%d", i);
         kit_request(k, "m", "POST", CM, NULL,
                     "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"generateName\":\"g-\"}}");
