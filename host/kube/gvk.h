@@ -14,8 +14,9 @@ struct gvk {
     const char *text;        // "apps/v1/Deployment", "v1/Pod": how scripts and messages name it
 };
 
-// "group/version/Kind", core "v1/Pod". NULL with -ERR_INVALID text that says what is wrong: lower-case kind, missing
-// version ("apps/Deployment"), extra parts. At most 20,000 kinds are interned; beyond that NULL (ERR_LIMIT).
+// "group/version/Kind", core "v1/Pod". NULL with -ERR_INVALID text that says what is wrong: lower-case kind,
+// missing version ("apps/Deployment"), extra parts. At most 20,000 kinds are interned; beyond that NULL
+// (ERR_LIMIT).
 const struct gvk *gvk_parse(const char *text, struct err *e);
 // From an object's apiVersion and kind.
 const struct gvk *gvk_of(const char *api_version, const char *kind, struct err *e);

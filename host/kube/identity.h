@@ -1,4 +1,5 @@
-// Who a read or write is done as. Passed to every one of them, so that a script's own service account is a setting.
+// Who a read or write is done as. Passed to every one of them, so that a script's own service account is a
+// setting.
 #ifndef KUBE_IDENTITY_H
 #define KUBE_IDENTITY_H
 

@@ -125,8 +125,7 @@ static struct reply *reply_for(struct fake_transport *f, const struct fake_reque
     if (f->on_request != NULL && f->on_request(f->on_request_ud, q, &made))
         return reply_copy(&made);
     struct reply *x;
-    TAILQ_FOREACH(x, &f->replies, link)
-    {
+    TAILQ_FOREACH (x, &f->replies, link) {
         if (!matches(q, x->r.method, x->r.path_part))
             continue;
         if (x->r.times < 0)
@@ -384,8 +383,8 @@ size_t fake_under_way(const struct fake_transport *f)
 {
     size_t n = 0;
     struct fake_transfer *x;
-    LIST_FOREACH(x, &f->transfers, link)
-    n++;
+    LIST_FOREACH (x, &f->transfers, link)
+        n++;
     return n;
 }
 
