@@ -297,8 +297,9 @@ static enum pass_end read_error(struct sandbox *s, struct sandbox_outcome *ret)
     if (f != NULL) {
         textsafe_copy(ret->reason, sizeof(ret->reason), f->reason, strlen(f->reason));
         ret->retry_after_us = f->after_us;
-        textsafe_err(&ret->err, f->kind == FAILURE_RETRY ? ERR_RETRY : ERR_TERMINAL, f->message,
-                     f->message_len);
+        bool text = f->message_len > 0;
+        textsafe_err(&ret->err, f->kind == FAILURE_RETRY ? ERR_RETRY : ERR_TERMINAL,
+                     text ? f->message : f->reason, text ? f->message_len : strlen(f->reason));
         return f->kind == FAILURE_RETRY ? PASS_RETRY : PASS_INVALID;
     }
     const char *type = luaL_typename(L, -1);

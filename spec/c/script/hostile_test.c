@@ -1,6 +1,6 @@
 // Scripts that try to outlive their limits, on a thread with a stack of 1 MiB and the real watchdog. Each
-// ctest-labels: thread deadline
 // ends the way it must, and leaves nothing.
+// ctest-labels: thread deadline
 #include <pthread.h>
 
 #include "script/script_support.h"
