@@ -10,7 +10,16 @@
 
 enum { SEEN_LIMIT_MS = 5000 }; // how long a plan waits for its own writes to show up
 
-enum phase { PHASE_INVENTORY, PHASE_OBJECTS, PHASE_DELETES, PHASE_STATUS, PHASE_SEEN, PHASE_DONE };
+enum phase {
+    PHASE_INVENTORY,
+    PHASE_FINALIZER,
+    PHASE_OBJECTS,
+    PHASE_DELETES,
+    PHASE_STATUS,
+    PHASE_UNFINALIZE,
+    PHASE_SEEN,
+    PHASE_DONE
+};
 
 struct job {
     struct applier *applier;
@@ -120,6 +129,10 @@ static enum phase phase_of(const struct op *op)
         return PHASE_DELETES;
     case OP_STATUS:
         return PHASE_STATUS;
+    case OP_FINALIZER:
+        return PHASE_FINALIZER;
+    case OP_UNFINALIZE:
+        return PHASE_UNFINALIZE;
     default:
         return PHASE_OBJECTS;
     }
@@ -176,6 +189,12 @@ static void next_phase(struct job *j)
 {
     while (j->left == 0 && j->phase < PHASE_SEEN) {
         j->phase++;
+        bool failed = j->result.failures > 0;
+        if (failed && j->phase == PHASE_OBJECTS) // without the finalizer nothing that needs it may be made
+            j->phase = PHASE_SEEN;
+        // A namespace that goes away refuses what is new: that must not hold its subjects.
+        if (failed && !j->result.terminating && j->phase == PHASE_UNFINALIZE)
+            j->phase = PHASE_SEEN;
         if (j->phase == PHASE_SEEN)
             wait_until_seen(j);
         else

@@ -8,8 +8,10 @@
 #include "base/strset.h"
 #include "data/json_write.h"
 #include "kube/fields.h"
+#include "run/adopt.h"
 
 static void send_apply(struct apply_op *o);
+static void send_delete(struct apply_op *o);
 
 static void finish(struct apply_op *o)
 {
@@ -25,7 +27,7 @@ static char *stored_version(const struct apply_op *o)
     const struct op *op = o->op;
     struct object *object = NULL;
     struct store *store = NULL;
-    if (op->kind == OP_STATUS) {
+    if (op->kind == OP_STATUS || op->kind == OP_FINALIZER || op->kind == OP_UNFINALIZE) {
         object = controller_view_subject(o->in->view, UINT64_MAX, o->in->key);
     } else if (op->kind == OP_PATCH || op->kind == OP_RELEASE) {
         struct informer_scope scope = {
@@ -221,6 +223,33 @@ static bool has_foreign_manager(const json *object)
     return false;
 }
 
+// The entries of the managers that are taken over from become ours, so that what they set and the script does
+// not want can go.
+static void on_adopted(void *ud, struct client_result *res)
+{
+    struct apply_op *o = ud;
+    if (res->failure == NULL) {
+        send_apply(o);
+        return;
+    }
+    fail(o, res->failure);
+    count(o, res->status);
+    end_write(o, NULL);
+    finish(o);
+}
+
+static void adopt(struct apply_op *o, const json *object)
+{
+    struct buf body;
+    o->op->force = true;
+    free(o->op->uid);
+    o->op->uid = xstrdup(json_str(json_path(object, "metadata", "uid", NULL)));
+    buf_init(&body, 4 << 20);
+    adopt_write_patch(object, &o->op->adopt, o->op->manager, o->op->resource.gvk->api_version, &body);
+    send(o, METHOD_PATCH, NULL, "application/json-patch+json", body.data, body.len, on_adopted);
+    buf_fini(&body);
+}
+
 static void on_guard(void *ud, struct client_result *res)
 {
     struct apply_op *o = ud;
@@ -231,8 +260,11 @@ static void on_guard(void *ud, struct client_result *res)
     }
     if (res->failure != NULL) {
         fail(o, res->failure);
-    } else if (is_our_child(o, json_root(res->doc)) || may_adopt(o->op, json_root(res->doc))) {
-        o->op->force = true; // a store that lags, or a stranger's that the script may take
+    } else if (may_adopt(o->op, json_root(res->doc)) && !is_our_child(o, json_root(res->doc))) {
+        adopt(o, json_root(res->doc));
+        return;
+    } else if (is_our_child(o, json_root(res->doc))) {
+        o->op->force = true; // the store lags
         free(o->op->uid);
         o->op->uid = xstrdup(json_str(json_path(json_root(res->doc), "metadata", "uid", NULL)));
         send_apply(o);
@@ -250,20 +282,46 @@ static void learn(const struct apply_op *o, const json *object)
 {
     const char *uid = json_str(json_path(object, "metadata", "uid", NULL));
     const char *id = o->op->learn_id != NULL ? o->op->learn_id : uid;
-    if (id == NULL || o->op->kind == OP_RELEASE)
+    if (id == NULL || o->op->kind == OP_RELEASE || o->op->desired_hash == 0)
         return;
     const json *owned = fields_of_manager(json_path(object, "metadata", "managedFields", NULL),
                                           o->op->manager, o->op->subresource);
     learned_put(o->applier->o.learned, id, o->op->desired_hash, fields_hash_owned(owned, object));
 }
 
+static bool is_about_subject(const struct op *op)
+{
+    return op->kind == OP_STATUS || op->kind == OP_FINALIZER || op->kind == OP_UNFINALIZE;
+}
+
+// The server has no reason of its own for "this can not be changed": its texts tell.
+static bool is_immutable_change(const struct api_status *why)
+{
+    static const char *const texts[] = {"immutable",
+                                        "may not be changed",
+                                        "cannot be changed",
+                                        "cannot change",
+                                        "may not change",
+                                        "updates to statefulset spec",
+                                        "can not be less than previous value"};
+    for (size_t i = 0; why->http == 422 && i < sizeof texts / sizeof texts[0]; i++)
+        if (strstr(why->err.text, texts[i]) != NULL)
+            return true;
+    return false;
+}
+
 static void on_applied(void *ud, struct client_result *res)
 {
     struct apply_op *o = ud;
     const json *object = json_root(res->doc);
+    if (res->failure != NULL && o->op->replace && is_immutable_change(res->failure)) {
+        count(o, res->status);
+        send_delete(o);
+        return;
+    }
     if (res->failure != NULL) {
         // The subject is gone: its status has nowhere to go, and the deletion comes through the watch.
-        bool gone = o->op->kind == OP_STATUS && (res->failure->http == 404 || res->failure->http == 409);
+        bool gone = is_about_subject(o->op) && (res->failure->http == 404 || res->failure->http == 409);
         if (gone)
             o->ok = true;
         else
@@ -303,6 +361,7 @@ static void on_deleted(void *ud, struct client_result *res)
         o->ok = true; // somebody deleted it, or it is another object by now
         end_write(o, NULL);
     } else {
+        o->foreign |= o->op->kind != OP_DELETE; // replaced: its end is no news, but it has to be made again
         // With finalizers or a grace period the object is answered and stays for a while.
         const char *rv = json_str(json_path(answer, "metadata", "resourceVersion", NULL));
         bool stays = json_path(answer, "metadata", "deletionTimestamp", NULL) != NULL && rv != NULL;
@@ -340,6 +399,8 @@ static void go(struct write_waiter *w)
     own_writes_begin(o->applier->own, op->resource.gvk, op->ns, op->name, o->waiter);
     if (op->kind == OP_DELETE) {
         send_delete(o);
+    } else if (op->kind == OP_UNFINALIZE) {
+        send(o, METHOD_PATCH, NULL, "application/json-patch+json", op->body, op->body_len, on_applied);
     } else if (op->kind == OP_CREATE && !op->known_absent) {
         char *path = op_path(op, NULL);
         client_send(

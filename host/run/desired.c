@@ -1,5 +1,6 @@
 #include "run/desired.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -26,10 +27,18 @@ static void write_labels(struct json_writer *w, const struct desired *d, const j
     jw_key(w, "labels");
     jw_object(w);
     for (struct json_iter i = json_iter(labels); json_next(&i);) {
-        if (str_eq(i.key, MARKS_LABEL_SCRIPT) || str_eq(i.key, MARKS_LABEL_OWNER))
+        if (str_eq(i.key, MARKS_LABEL_SCRIPT) || str_eq(i.key, MARKS_LABEL_OWNER) ||
+            str_eq(i.key, MARKS_LABEL_KEEP) || str_eq(i.key, MARKS_LABEL_ORDER))
             continue;
         jw_keyn(w, i.key, i.key_len);
         jw_value(w, i.value);
+    }
+    if (d->keep)
+        jw_member_str(w, MARKS_LABEL_KEEP, "true");
+    if (d->order > 0) {
+        char order[16];
+        snprintf(order, sizeof order, "%u", d->order);
+        jw_member_str(w, MARKS_LABEL_ORDER, order);
     }
     jw_member_str(w, MARKS_LABEL_OWNER, object_uid(d->owner));
     jw_member_str(w, MARKS_LABEL_SCRIPT, d->script_hash);
@@ -43,13 +52,15 @@ static void write_owners(struct json_writer *w, const struct desired *d, const j
     for (struct json_iter i = json_iter(owners); json_next(&i);)
         if (!str_eq(json_get_str(i.value, "uid"), object_uid(d->owner)))
             jw_value(w, i.value);
-    jw_object(w);
-    jw_member_str(w, "apiVersion", object_gvk(d->owner)->api_version);
-    jw_member_str(w, "kind", object_gvk(d->owner)->kind);
-    jw_member_str(w, "name", object_name(d->owner));
-    jw_member_str(w, "uid", object_uid(d->owner));
-    jw_member_bool(w, "controller", true);
-    jw_object_end(w);
+    if (d->owned) {
+        jw_object(w);
+        jw_member_str(w, "apiVersion", object_gvk(d->owner)->api_version);
+        jw_member_str(w, "kind", object_gvk(d->owner)->kind);
+        jw_member_str(w, "name", object_name(d->owner));
+        jw_member_str(w, "uid", object_uid(d->owner));
+        jw_member_bool(w, "controller", true);
+        jw_object_end(w);
+    }
     jw_array_end(w);
 }
 
@@ -70,7 +81,9 @@ static void write_metadata(struct json_writer *w, const struct desired *d, const
     }
     if (d->owner != NULL) {
         write_labels(w, d, json_get(metadata, "labels"));
-        write_owners(w, d, json_get(metadata, "ownerReferences"));
+        const json *owners = json_get(metadata, "ownerReferences");
+        if (d->owned || json_count(owners) > 0)
+            write_owners(w, d, owners);
     }
     jw_object_end(w);
 }

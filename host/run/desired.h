@@ -20,6 +20,9 @@ struct desired {
     // children only; NULL for patches
     const char *script_hash;
     const struct object *owner; // the subject; NULL: no ownerReference, no marks
+    bool owned;                 // with ownerReference
+    bool keep;
+    unsigned order;
 };
 
 // Appends the body. 0, -ERR_INVALID (a key longer than the server's YAML reader takes), -ERR_LIMIT.

@@ -28,6 +28,11 @@ void marks_manager(char out[MARKS_MANAGER_MAX], const char *name, const char *ha
     snprintf(out, MARKS_MANAGER_MAX, "tidelock-%.63s-%.16s", name, hash);
 }
 
+void marks_finalizer(char out[MARKS_FINALIZER_MAX], const char *hash)
+{
+    snprintf(out, MARKS_FINALIZER_MAX, "tidelock.dev/%.16s", hash);
+}
+
 void marks_patch_manager(char out[MARKS_MANAGER_MAX], const char *manager, const char *subject_uid)
 {
     char hash[MARKS_HASH_MAX];

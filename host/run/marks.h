@@ -8,7 +8,11 @@
 #define MARKS_LABEL_INVENTORY "tidelock.dev/inventory" // on the host's own inventory ConfigMaps: "true"
 #define MARKS_ANNOTATION_PAUSED "tidelock.dev/paused"  // on subjects and scripts ConfigMaps: "true"
 
+#define MARKS_LABEL_KEEP "tidelock.dev/keep"   // on children: "true": neither pruned nor collected
+#define MARKS_LABEL_ORDER "tidelock.dev/order" // on children that waited for others: how many, in a row
+
 enum {
+    MARKS_FINALIZER_MAX = 64,
     MARKS_HASH_MAX = 17,     // 16 hex digits
     MARKS_MANAGER_MAX = 129, // the API's limit is 128
 };
@@ -17,6 +21,8 @@ enum {
 void marks_script_hash(char out[MARKS_HASH_MAX], const char *instance, const char *ns, const char *name);
 // "tidelock-NAME-HASH": applies children and status.
 void marks_manager(char out[MARKS_MANAGER_MAX], const char *name, const char *hash);
+// "tidelock.dev/HASH": the script's finalizer on its subjects.
+void marks_finalizer(char out[MARKS_FINALIZER_MAX], const char *hash);
 // "tidelock-NAME-HASH-SUBJECT": patches, one manager a subject, so that each can be released alone.
 void marks_patch_manager(char out[MARKS_MANAGER_MAX], const char *manager, const char *subject_uid);
 

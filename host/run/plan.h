@@ -15,12 +15,14 @@
 #include "run/world_view.h"
 
 enum op_kind {
-    OP_CREATE,  // a child that is not there: guarded, unforced
-    OP_APPLY,   // a child of ours that differs: forced, with its UID
-    OP_DELETE,  // a child that is no longer desired
-    OP_STATUS,  // the subject's status
-    OP_PATCH,   // fields of an object that is not ours
-    OP_RELEASE, // give such fields up
+    OP_CREATE,     // a child that is not there: guarded, unforced
+    OP_APPLY,      // a child of ours that differs: forced, with its UID
+    OP_DELETE,     // a child that is no longer desired
+    OP_STATUS,     // the subject's status
+    OP_PATCH,      // fields of an object that is not ours
+    OP_RELEASE,    // give such fields up
+    OP_FINALIZER,  // put our finalizer on the subject: before anything that needs it
+    OP_UNFINALIZE, // take it off: after everything else, if all went well
 };
 const char *op_kind_name(enum op_kind k);
 
@@ -38,6 +40,7 @@ struct op {
     bool force;
     bool known_absent;   // OP_CREATE: a complete store proves it, no GET is needed
     struct strset adopt; // OP_CREATE: managers whose objects may be taken over
+    bool replace;        // an immutable field may be changed by deleting it and creating it anew
     char *learn_id;      // for run/learned.h
     uint64_t desired_hash;
 };
@@ -51,6 +54,9 @@ struct plan {
     size_t count, cap;
     struct plan_event *events;
     size_t event_count;
+    bool unreachable;   // there are children that the garbage collector does not reach
+    bool ordered;       // there are children that waited for others
+    bool finalizing;    // the subject is being deleted
     int64_t requeue_us; // 0: none
     bool errors;        // some entries could not be planned: `err` names them, the others are there
     struct err err;     // the first; more are counted in its text
@@ -62,6 +68,9 @@ struct plan_input {
     struct world_view *world;
     struct learned *learned;
     int64_t now_us;
+    bool finalizing; // the subject is being deleted; result is that of `finalize`, or NULL
+    bool
+        done; // nothing more is to be done for the script: it said so, has no `finalize`, or its time is over
 };
 
 // Never fails as a whole: what can not be planned is in plan.err. -ERR_PARKED: a store is not synced
@@ -73,6 +82,15 @@ void plan_free(struct plan *p);
 struct op *plan_add(struct plan *p, enum op_kind kind, const struct resource *resource, const char *ns,
                     const char *name);
 void plan_error(struct plan *p, const char *where, const struct err *e);
+void plan_children(struct plan *p, const struct plan_input *in, const json *apply);
+struct child;
+// Deletes the live children that are not among `wanted` (NULL: all), in reverse order; how many are still
+// there.
+size_t plan_delete_children(struct plan *p, const struct plan_input *in, const struct child *wanted, size_t n,
+                            bool unreachable_only);
+void plan_finalizer(struct plan *p, const struct plan_input *in);
+void plan_finalization(struct plan *p, const struct plan_input *in);
+bool plan_has_finalizer(const struct script *script, const struct object *subject);
 int plan_patches(struct plan *p, const struct plan_input *in, struct err *e);
 void plan_status(struct plan *p, const struct plan_input *in);
 // Is `desired` what `live` already is, as far as manager owns it? Fills desired_hash. `learn_id` see struct

@@ -9,6 +9,7 @@ static void free_script(struct script *s)
 {
     program_unref(s->program);
     selector_free(s->selector);
+    field_selector_free(s->fields);
     free(s->ns);
     free(s->name);
     free(s->where);
@@ -24,6 +25,9 @@ static int read_table(struct script *s, struct err *e)
     int r = spec->selector == NULL ? 0 : selector_parse(spec->selector, &s->selector, e);
     if (r < 0)
         return e == NULL ? r : err_prefix(e, "selector");
+    r = spec->fields == NULL ? 0 : field_selector_parse(spec->fields, &s->fields, e);
+    if (r < 0)
+        return e == NULL ? r : err_prefix(e, "fields");
     return script_may_read(s, s->subject, e);
 }
 

@@ -27,7 +27,8 @@ struct script {
     char manager[MARKS_MANAGER_MAX];
     struct program *program;
     const struct gvk *subject;
-    struct selector *selector; // parsed, or NULL
+    struct selector *selector;     // parsed, or NULL
+    struct field_selector *fields; // parsed, or NULL
     struct identity as;
     unsigned refs; // atomic
 };

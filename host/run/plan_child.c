@@ -1,0 +1,156 @@
+#include "run/plan_child.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "run/readiness.h"
+
+static int find_resource(const struct plan_input *in, struct child *c, struct err *e)
+{
+    const struct gvk *gvk = gvk_of(json_get_str(c->object, "apiVersion"), json_get_str(c->object, "kind"), e);
+    if (gvk == NULL)
+        return -ERR_INVALID;
+    switch (discovery_find(in->world->discovery, gvk, &c->resource)) {
+    case DISCOVERY_FOUND:
+        return 0;
+    case DISCOVERY_UNKNOWN:
+        return err_set(e, ERR_NOT_FOUND,
+                       "the server has no kind %s: check apiVersion and kind, or install its CRD", gvk->text);
+    default:
+        return err_set(e, ERR_UNAVAILABLE, "the server can not tell about %s now", gvk->text);
+    }
+}
+
+static int find_namespace(const struct plan_input *in, struct child *c, struct err *e)
+{
+    const char *own = object_namespace(in->world->subject);
+    const char *given = json_str(json_path(c->object, "metadata", "namespace", NULL));
+    if (!c->resource.namespaced && given != NULL)
+        return err_set(e, ERR_INVALID, "%s is cluster-scoped: leave metadata.namespace out",
+                       c->resource.gvk->text);
+    c->ns = !c->resource.namespaced ? "" : given != NULL ? given : own;
+    if (c->resource.namespaced && c->ns[0] == '\0')
+        return err_set(e, ERR_INVALID, "the subject is cluster-scoped: give metadata.namespace");
+    // The collector takes an owner in another namespace, or a namespaced owner of a cluster-scoped object,
+    // for gone.
+    c->owned = !c->keep && (own[0] == '\0' || str_eq(c->ns, own));
+    return 0;
+}
+
+int plan_child_read(const struct plan_input *in, const json *entry, struct child *c, struct err *e)
+{
+    c->entry = entry;
+    c->object = json_get(entry, "object");
+    c->name = json_str(json_path(c->object, "metadata", "name", NULL));
+    c->once = json_true(json_get(entry, "once"));
+    c->keep = json_true(json_get(entry, "keep"));
+    c->replace = json_true(json_get(entry, "replace"));
+    int r = find_resource(in, c, e);
+    if (r == 0)
+        r = find_namespace(in, c, e);
+    if (r == 0 && !resource_name_ok(c->name))
+        r = err_set(e, ERR_INVALID, "metadata.name: \"%s\" is not a name", c->name == NULL ? "" : c->name);
+    if (r == 0)
+        r = script_may_write(in->world->script, c->resource.gvk, c->ns, e);
+    return r;
+}
+
+bool plan_child_same(const struct child *a, const struct child *b)
+{
+    return gvk_same_group_kind(a->resource.gvk, b->resource.gvk) && str_eq(a->ns, b->ns) &&
+           str_eq(a->name, b->name);
+}
+
+struct desired plan_child_desired(const struct plan_input *in, const struct child *c, const char *uid)
+{
+    return (struct desired){.object = c->object,
+                            .name = c->name,
+                            .resource = &c->resource,
+                            .ns = c->ns,
+                            .uid = uid,
+                            .script_hash = in->world->script->hash,
+                            .owner = in->world->subject,
+                            .owned = c->owned,
+                            .keep = c->keep,
+                            .order = c->order};
+}
+
+bool plan_is_manager_of(const struct object *o, const char *manager)
+{
+    const char *const *managers;
+    size_t n = object_managers(o, &managers);
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(managers[i], manager))
+            return true;
+    return false;
+}
+
+// ---- order by readiness
+
+// The entry that a reference of `after` means: namespace defaults to that of the entry itself.
+static struct child *find_reference(struct child *children, size_t n, const struct child *from,
+                                    const json *ref)
+{
+    const struct gvk *gvk = gvk_of(json_get_str(ref, "apiVersion"), json_get_str(ref, "kind"), NULL);
+    const char *name = json_str(json_path(ref, "metadata", "name", NULL));
+    const char *ns = json_str(json_path(ref, "metadata", "namespace", NULL));
+    for (size_t i = 0; gvk != NULL && i < n; i++) {
+        struct child *c = &children[i];
+        const char *in_ns = ns != NULL ? ns : c->ns != NULL && c->ns[0] == '\0' ? "" : from->ns;
+        if (c->name != NULL && gvk_same_group_kind(c->resource.gvk, gvk) && str_eq(c->name, name) &&
+            str_eq(c->ns, in_ns))
+            return c;
+    }
+    return NULL;
+}
+
+static bool is_ready(const struct child *c)
+{
+    const json *verdict = json_get(c->entry, "ready"); // of the script's own function
+    if (c->live == NULL || object_is_deleting(c->live))
+        return false;
+    if (json_is_bool(verdict))
+        return json_true(verdict);
+    struct json_doc *doc = object_parse(c->live);
+    bool ready = readiness_of(c->resource.gvk, json_root(doc));
+    json_doc_free(doc);
+    return ready;
+}
+
+// Depth-first; the depth stops at n: beyond it there is a cycle.
+static int set_order(struct child *children, size_t n, struct child *c, size_t depth, struct err *e)
+{
+    if (depth > n)
+        return err_set(e, ERR_INVALID, "after: the entries wait for each other in a circle");
+    c->order = 0;
+    for (struct json_iter i = json_iter(json_get(c->entry, "after")); json_next(&i);) {
+        struct child *before = find_reference(children, n, c, i.value);
+        if (before == NULL)
+            return err_set(e, ERR_INVALID, "after[%zu]: no entry of apply is this object", i.index + 1);
+        int r = set_order(children, n, before, depth + 1, e);
+        if (r < 0)
+            return r;
+        if (before->order + 1 > c->order)
+            c->order = before->order + 1;
+        c->blocked |= !is_ready(before);
+    }
+    return 0;
+}
+
+void plan_child_order(struct plan *p, const struct plan_input *in, struct child *children, size_t n)
+{
+    (void)in;
+    for (size_t i = 0; i < n; i++) {
+        struct err e;
+        char where[256];
+        struct child *c = &children[i];
+        if (c->name == NULL || json_count(json_get(c->entry, "after")) == 0)
+            continue;
+        if (set_order(children, n, c, 0, &e) == 0)
+            continue;
+        snprintf(where, sizeof where, "apply[%zu] (%s %s)", i + 1, json_get_str(c->object, "kind"), c->name);
+        plan_error(p, where, &e);
+        c->blocked = true;
+    }
+}
