@@ -536,24 +536,22 @@ struct holes {
     const struct typed_hole *fault;
 };
 
-// What an emptied container becomes; NULL: nothing.
-static struct tree *fill_hole(struct holes *h, const struct listtype *type)
+static void note_fault(struct holes *h, const struct listtype *type)
 {
-    if (type == NULL || type->builtin)
-        return NULL;
-    if (type->shape != 0 && !type->nullable && h->fault == NULL) {
-        struct typed_hole *fault = arena_zalloc(h->a, sizeof(*fault));
-        fault->path = arena_strdup(h->a, h->path.data == NULL ? "" : h->path.data);
-        fault->type = type->shape == 'l' ? "array" : "object";
-        h->fault = fault;
-    }
-    return tree_null(h->a);
+    if (type == NULL || type->builtin || type->shape == 0 || type->nullable || h->fault != NULL)
+        return;
+    struct typed_hole *fault = arena_zalloc(h->a, sizeof(*fault));
+    fault->path = arena_strdup(h->a, h->path.data == NULL ? "" : h->path.data);
+    fault->type = type->shape == 'l' ? "array" : "object";
+    h->fault = fault;
 }
 
 static struct tree *fill_holes(struct holes *h, const struct listtype *type, struct tree *value)
 {
-    if (value == &hole)
-        return fill_hole(h, type);
+    if (value == &hole) {
+        note_fault(h, type);
+        return tree_null(h->a);
+    }
     if (tree_count(value) == 0 || type == NULL)
         return value;
     struct tree *out = tree_is_map(value) ? tree_map(h->a) : tree_list(h->a);
@@ -565,14 +563,14 @@ static struct tree *fill_holes(struct holes *h, const struct listtype *type, str
             buf_addf(&h->path, "%s%s", base > 0 ? "." : "", it->key);
         else
             buf_addf(&h->path, "[%zu]", i);
-        struct tree *kept =
-            fill_holes(h, member ? listtype_member(type, it->key, NULL) : type->other, it->value);
+        const struct listtype *below = member ? listtype_member(type, it->key, NULL) : type->other;
+        struct tree *filled = fill_holes(h, below, it->value);
         h->path.len = base;
         h->path.data[base] = '\0';
-        if (kept != NULL && tree_is_map(value))
-            tree_setn(h->a, out, it->key, it->key_len, kept);
-        else if (kept != NULL)
-            tree_add(h->a, out, kept);
+        if (tree_is_map(value))
+            tree_setn(h->a, out, it->key, it->key_len, filled);
+        else
+            tree_add(h->a, out, filled);
     }
     return out;
 }

@@ -32,8 +32,8 @@ struct typed_hole {
     const char *path; // "spec.m"
     const char *type; // "object" or "array": what it must be
 };
-// A hole is left out of built-in kinds and becomes null in custom ones, which a schema may forbid: then
-// *ret_fault is the first such place, else NULL.
+// A hole becomes null. In built-in kinds typed_normalize then takes it out; the schema of a custom kind may
+// forbid it: *ret_fault is the first such place, else NULL.
 struct tree *typed_fill_holes(struct arena *a, const struct listtype *type, struct tree *value,
                               const struct typed_hole **ret_fault);
 

@@ -289,10 +289,13 @@ static struct tree *blank_object(struct request *q)
 
 static void refuse_emptied(struct request *q, const struct typed_hole *hole, struct response *r)
 {
+    // What is written through /status is checked as a value of its own.
+    bool status = q->at.subresource != NULL && str_has_prefix(hole->path, "status.");
+    const char *in_body = status ? hole->path + strlen("status.") : hole->path;
     failure_invalid(r, q->kind->group, q->kind->kind, q->at.name, hole->path, "FieldValueTypeInvalid",
                     arena_printf(&q->arena,
-                                 "Invalid value: \"null\": %s in body must be of type %s: \"null\"",
-                                 hole->path, hole->type));
+                                 "Invalid value: \"null\": %s in body must be of type %s: \"null\"", in_body,
+                                 hole->type));
 }
 
 static void apply_object(struct request *q, struct response *r)
