@@ -18,6 +18,19 @@ void strset_fini(struct strset *s)
     *s = (struct strset){0};
 }
 
+bool strset_remove(struct strset *s, const char *item)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        if (strcmp(s->items[i], item) != 0)
+            continue;
+        free(s->items[i]);
+        memmove(&s->items[i], &s->items[i + 1], (s->count - i - 1) * sizeof s->items[0]);
+        s->count--;
+        return true;
+    }
+    return false;
+}
+
 bool strset_has(const struct strset *s, const char *item)
 {
     for (size_t i = 0; i < s->count; i++) {

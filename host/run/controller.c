@@ -8,6 +8,8 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "run/controller_internal.h"
+#include "run/predicate.h"
+#include "run/reconciled.h"
 
 static const char *const state_names[] = {
     [CONTROLLER_WAITING] = "waiting for its kind",
@@ -48,6 +50,8 @@ static struct limiter limiter_of(const struct script *s)
 
 static void wake_subject(struct controller *c, struct object *o)
 {
+    if (!predicate_selects(c->script, o))
+        return;
     char *key = controller_key(object_namespace(o), object_name(o));
     controller_know_subject(c, o);
     queue_add(c->queue, key);
@@ -57,9 +61,13 @@ static void wake_subject(struct controller *c, struct object *o)
 // A new version, or a new start: no key waits for an old error's back-off.
 static void restart_subject(struct controller *c, struct object *o)
 {
+    if (!predicate_selects(c->script, o))
+        return;
     char *key = controller_key(object_namespace(o), object_name(o));
     queue_forget(c->queue, key);
-    key_state_no_problem(key_states_get(c->keys, key, object_uid(o)));
+    struct key_state *k = key_states_get(c->keys, key, object_uid(o));
+    key_state_no_problem(k);
+    key_state_failed(k); // what the version before saw says nothing about this one
     free(key);
     wake_subject(c, o);
 }
@@ -123,6 +131,7 @@ void controller_on_state(struct controller *c)
         return;
     if (!c->scope_known && discovery_find(c->env->discovery, c->script->subject, &r) == DISCOVERY_FOUND)
         controller_open_subjects(c);
+    controller_check_fields(c);
     if (inventory_is_loaded(c->inventory))
         controller_open_kinds(c);
     controller_refresh_view(c);
@@ -154,6 +163,12 @@ static void on_inventory_trouble(void *ud, const struct err *e)
     c->trouble = *e;
 }
 
+static void look_again(void *ud, const char *key, uint64_t ms)
+{
+    struct controller *c = ud;
+    queue_add_after(c->queue, key, ms);
+}
+
 struct controller *controller_new(const struct controller_env *env, struct script *script)
 {
     struct controller *c = xcalloc(1, sizeof *c);
@@ -163,6 +178,7 @@ struct controller *controller_new(const struct controller_env *env, struct scrip
     pthread_mutex_init(&c->view_lock, NULL);
     c->keys = key_states_new();
     strset_init(&c->parked);
+    strset_init(&c->abandoned);
     controller_open_metrics(c);
     c->queue = queue_new(&(struct queue_options){.loop = env->loop,
                                                  .dispatcher = env->dispatcher,
@@ -172,6 +188,13 @@ struct controller *controller_new(const struct controller_env *env, struct scrip
                                                  .max_active = program_spec(script->program)->workers,
                                                  .seed = seed,
                                                  .owner = c});
+    c->reconciled = reconciled_new(&(struct reconciled_options){.client = env->client,
+                                                                .discovery = env->discovery,
+                                                                .own = applier_own_writes(env->applier),
+                                                                .clock = loop_clock(env->loop),
+                                                                .script = script->hash,
+                                                                .again = look_again,
+                                                                .ud = c});
     c->inventory = inventory_new(env->client, script, seed, on_inventory, on_inventory_trouble, c);
     controller_open_subjects(c);
     controller_on_state(c);
@@ -183,6 +206,7 @@ void controller_swap(struct controller *c, struct script *script)
     struct script *old = c->script;
     struct limiter l = limiter_of(script);
     c->script = script;
+    c->fields_refused = false;
     queue_set_limiter(c->queue, &l, program_spec(script->program)->workers);
     controller_forget_subjects(c);
     controller_open_subjects(c);
@@ -202,6 +226,8 @@ static void destroy(void *ud)
     struct controller *c = ud;
     void (*on_gone)(void *) = c->on_gone;
     void *gone_ud = c->gone_ud;
+    controller_finalize_close(c);
+    reconciled_free(c->reconciled);
     queue_free(c->queue);
     deps_forget_owner(c->env->deps, c);
     controller_close_informers(c);
@@ -209,6 +235,7 @@ static void destroy(void *ud)
     controller_forget_subjects(c);
     key_states_free(c->keys);
     strset_fini(&c->parked);
+    strset_fini(&c->abandoned);
     controller_view_unref(c->view);
     script_unref(c->script);
     pthread_mutex_destroy(&c->view_lock);
@@ -216,10 +243,17 @@ static void destroy(void *ud)
     on_gone(gone_ud);
 }
 
+void controller_end_if_idle(struct controller *c)
+{
+    if (c->drained && c->questions == 0)
+        loop_defer(c->env->loop, destroy, c);
+}
+
 static void on_drained(void *ud)
 {
     struct controller *c = ud;
-    loop_defer(c->env->loop, destroy, c);
+    c->drained = true;
+    controller_end_if_idle(c);
 }
 
 void controller_stop(struct controller *c, void (*on_gone)(void *ud), void *ud)
@@ -266,20 +300,6 @@ void controller_wake(struct controller *c, const char *key)
         queue_add(c->queue, key);
 }
 
-static void on_subject(struct controller *c, struct object *old, struct object *new, bool echo)
-{
-    if (old != NULL && new == NULL)
-        controller_forget_subject(c, object_uid(old));
-    if (new != NULL)
-        controller_know_subject(c, new);
-    if (!c->ready || (echo && new != NULL) || !controller_cares(c, old, new))
-        return;
-    const struct object *o = new != NULL ? new : old;
-    char *key = controller_key(object_namespace(o), object_name(o));
-    queue_add(c->queue, key);
-    free(key);
-}
-
 static void on_child(struct controller *c, const struct object *child)
 {
     const char *uid = object_label(child, MARKS_LABEL_OWNER);
@@ -294,7 +314,7 @@ void controller_on_change(struct controller *c, struct informer *informer, struc
     if (c->stopping)
         return;
     if (controller_is_subject_informer(c, informer))
-        on_subject(c, old, new, echo);
+        controller_on_subject(c, old, new, echo);
     if (!echo && c->ready && controller_is_child_informer(c, informer))
         on_child(c, new != NULL ? new : old);
 }

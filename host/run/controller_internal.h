@@ -17,7 +17,9 @@ struct controller_metrics {
     struct series *success, *error, *requeue_after, *errors, *terminal, *seconds, *cpu, *parked;
 };
 
+struct reconciled;
 struct subject_id; // UID -> key
+struct namespace_check;
 
 struct controller {
     const struct controller_env *env;
@@ -33,8 +35,9 @@ struct controller {
     size_t patch_count;
     struct key_states *keys;
     struct subject_id *ids;
-    struct strset parked; // keys that wait for the children's stores
-    bool ready;           // subjects are synced and the inventory is loaded
+    struct strset parked;    // keys that wait for the children's stores
+    struct strset abandoned; // keys whose subjects go whatever `finalize` says: their namespace goes
+    bool ready;              // subjects are synced and the inventory is loaded
     bool stopping;
     bool paused;             // by the ConfigMap's annotation
     char said[ERR_TEXT_MAX]; // the last state that was told
@@ -44,12 +47,21 @@ struct controller {
     void (*on_state_change)(void *ud, struct controller *c);
     void *state_ud;
     struct controller_metrics m;
+    struct reconciled *reconciled; // reports failing keys on their subjects
+    size_t questions;              // evaluations of `when` under way
+    bool drained;                  // stopping, and no key is in process
+    bool fields_refused;           // the server can not select by the script's fields: the host does
+    struct namespace_check *check; // is a subject's namespace going away?
     pthread_mutex_t view_lock;
     struct controller_view *view; // what workers take
 };
 
+// controller.c
+void controller_end_if_idle(struct controller *c);
+
 // controller_scope.c: informers and the view made of them
 void controller_open_subjects(struct controller *c);
+void controller_check_fields(struct controller *c); // when an informer's state has changed
 void controller_open_kinds(struct controller *c);
 void controller_close_informers(struct controller *c);
 void controller_refresh_view(struct controller *c);
@@ -62,7 +74,17 @@ void controller_know_subject(struct controller *c, const struct object *o);
 void controller_forget_subject(struct controller *c, const char *uid);
 const char *controller_key_of_uid(const struct controller *c, const char *uid);
 void controller_forget_subjects(struct controller *c);
-bool controller_cares(const struct controller *c, const struct object *old, const struct object *new);
+void controller_on_subject(struct controller *c, struct object *old, struct object *new, bool echo);
+
+// controller_when.c: the script's `when`, evaluated on a worker
+void controller_ask_when(struct controller *c, const char *key, struct object *new);
+// A pass of the key has ended: what changed while it ran is judged now.
+void controller_ask_after_pass(struct controller *c, const char *key, const struct object *subject);
+
+// controller_finalize.c
+void controller_finalize_failed(struct controller *c, const struct outcome *o, bool terminating);
+void controller_finalize_tell(struct controller *c, const struct outcome *o);
+void controller_finalize_close(struct controller *c);
 
 // controller_outcome.c
 void controller_open_metrics(struct controller *c);

@@ -117,6 +117,7 @@ static void fail(struct controller *c, struct outcome *o, const char *reason, co
     series_inc(c->m.error);
     series_inc(c->m.errors);
     report(c, o, reason, e, ms);
+    controller_finalize_failed(c, o, strcmp(reason, "NamespaceTerminating") == 0);
     give_back(c, o);
 }
 
@@ -153,6 +154,14 @@ static void emit(void *ud, const struct plan_event *ev)
     recorder_event(e->c->env->recorder, e->about, ev->type, ev->reason, "Reconcile", ev->message);
 }
 
+// When the key is to be looked at again without a change: as the script asked, or when a deletion's time will
+// be over.
+static int64_t next_look(const struct outcome *o)
+{
+    int64_t us = o->plan->requeue_us;
+    return o->look_again_us > 0 && (us == 0 || o->look_again_us < us) ? o->look_again_us : us;
+}
+
 static void on_applied(void *ud, const struct apply_result *result)
 {
     struct under_way *u = ud;
@@ -171,7 +180,7 @@ static void on_applied(void *ud, const struct apply_result *result)
     if (o->plan->errors || result->failures > 0)
         fail(c, o, result->terminating ? "NamespaceTerminating" : "ApplyFailed", &e, result->retry_after_ms);
     else
-        succeed(c, o, o->plan->requeue_us);
+        succeed(c, o, next_look(o));
 }
 
 static void carry_out(struct controller *c, struct outcome *o)
@@ -203,6 +212,7 @@ static void install_reads(struct controller *c, struct outcome *o)
     if (o->kind == OUTCOME_GONE) {
         deps_forget(c->env->deps, c, o->key);
         key_states_forget(c->keys, o->key);
+        strset_remove(&c->abandoned, o->key);
         return;
     }
     if (!o->ran)
@@ -223,6 +233,8 @@ void controller_on_outcome(struct outcome *o)
         give_back(c, o);
         return;
     }
+    if (o->finalizing && o->subject != NULL)
+        controller_finalize_tell(c, o);
     switch (o->kind) {
     case OUTCOME_PLANNED:
         carry_out(c, o);

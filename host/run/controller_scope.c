@@ -62,13 +62,33 @@ void controller_open_subjects(struct controller *c)
     for (size_t i = 0; i < c->subject_count; i++) {
         struct informer_scope scope = {.gvk = s->subject,
                                        .ns = namespaces[i],
-                                       .labels = s->selector == NULL ? NULL : selector_text(s->selector)};
+                                       .labels = s->selector == NULL ? NULL : selector_text(s->selector),
+                                       .fields = s->fields == NULL || c->fields_refused
+                                                     ? NULL
+                                                     : field_selector_text(s->fields)};
         c->subjects[i] = informers_acquire(c->env->informers, &scope, &s->as);
     }
     free(namespaces);
     for (size_t i = 0; i < old_count; i++) // after the new ones: what both need goes on
         informer_use_release(old[i]);
     free(old);
+}
+
+void controller_check_fields(struct controller *c)
+{
+    struct err why;
+    if (c->script->fields == NULL || c->fields_refused)
+        return;
+    for (size_t i = 0; i < c->subject_count; i++)
+        if (informer_use_state(c->subjects[i], &why) == INFORMER_UNAVAILABLE &&
+            informer_use_get(c->subjects[i]) != NULL) {
+            log_info("subjects are selected by the host: the server does not know these fields",
+                     F_STR("script", c->script->name), F_STR("fields", field_selector_text(c->script->fields)),
+                     F_STR("error", why.text));
+            c->fields_refused = true;
+            controller_open_subjects(c);
+            return;
+        }
 }
 
 static void close_kinds(struct controller *c)
@@ -172,8 +192,8 @@ static bool same_children(const struct child_stores *a, const struct child_store
 
 static bool same_view(const struct controller_view *a, const struct controller_view *b)
 {
-    if (a->script != b->script || a->paused != b->paused || a->store_count != b->store_count ||
-        !same_children(a->children, b->children))
+    if (a->script != b->script || a->paused != b->paused || a->abandoned.count != b->abandoned.count ||
+        a->store_count != b->store_count || !same_children(a->children, b->children))
         return false;
     for (size_t i = 0; i < a->store_count; i++)
         if (a->stores[i] != b->stores[i])
@@ -194,6 +214,8 @@ void controller_refresh_view(struct controller *c)
     struct controller_view *v = controller_view_new(script_ref(c->script), children_now(c), stores, n),
                            *old = c->view;
     v->paused = c->paused;
+    for (size_t i = 0; i < c->abandoned.count; i++)
+        strset_add(&v->abandoned, c->abandoned.items[i]);
     if (old != NULL && same_view(old, v)) {
         controller_view_unref(v);
         return;

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/strset.h"
 #include "run/controller_internal.h"
+#include "run/predicate.h"
 
 struct subject_id {
     char *uid;
@@ -59,27 +60,54 @@ void controller_forget_subjects(struct controller *c)
     }
 }
 
-static bool paths_differ(const char *const *paths, const struct object *old, const struct object *new)
+// ---- which changes matter
+
+static bool changed_values_matter(struct controller *c, const struct object *old, const struct object *new,
+                                  const char *key)
 {
-    struct json_doc *a = object_parse(old), *b = object_parse(new);
-    bool differ = false;
-    for (; !differ && *paths != NULL; paths++) {
-        const json *x = json_dotted(json_root(a), *paths), *y = json_dotted(json_root(b), *paths);
-        differ = json_is_null(x) ? !json_is_null(y) : json_is_null(y) || !json_equal(x, y);
-    }
-    json_doc_free(a);
-    json_doc_free(b);
-    return differ;
+    uint64_t now = predicate_changed_hash(c->script, new);
+    if (now == predicate_changed_hash(c->script, old))
+        return false;
+    const struct key_state *k = key_states_find(c->keys, key, object_uid(new));
+    return k == NULL || k->seen != now || queue_place(c->queue, key) != QUEUE_ELSEWHERE;
 }
 
-// The predicate. Creation, deletion, the begin of deletion and another UID always matter.
-bool controller_cares(const struct controller *c, const struct object *old, const struct object *new)
+// Is this change to be followed by a pass now? A script with `when` is asked about it, and answers later.
+static bool matters(struct controller *c, const struct object *old, struct object *new, const char *key)
 {
     const struct program_spec *spec = program_spec(c->script->program);
-    if (old == NULL || new == NULL || !str_eq(object_uid(old), object_uid(new)) ||
-        object_is_deleting(old) != object_is_deleting(new))
+    if (predicate_is_turn(old, new))
         return true;
-    if (object_content_hash(old) == object_content_hash(new))
-        return false; // managedFields and resourceVersion only
-    return spec->changed == NULL || paths_differ(spec->changed, old, new);
+    if (object_content_hash(old) == object_content_hash(new) && spec->changed != NULL)
+        return false;
+    if (spec->changed != NULL)
+        return changed_values_matter(c, old, new, key);
+    if (!predicate_content_differs(c->script, old, new))
+        return false;
+    if (!spec->has_when)
+        return true;
+    controller_ask_when(c, key, new);
+    return false;
+}
+
+void controller_on_subject(struct controller *c, struct object *old, struct object *new, bool echo)
+{
+    // A store that serves others too holds more than this script's subjects: what leaves them is gone.
+    if (old != NULL && !predicate_selects(c->script, old))
+        old = NULL;
+    if (new != NULL && !predicate_selects(c->script, new))
+        new = NULL;
+    const struct object *o = new != NULL ? new : old;
+    if (o == NULL)
+        return;
+    if (new == NULL)
+        controller_forget_subject(c, object_uid(old));
+    else
+        controller_know_subject(c, new);
+    if (!c->ready || (echo && new != NULL))
+        return;
+    char *key = controller_key(object_namespace(o), object_name(o));
+    if (matters(c, old, new, key))
+        queue_add(c->queue, key);
+    free(key);
 }

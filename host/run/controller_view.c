@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "run/predicate.h"
 
 struct controller_view *controller_view_new(struct script *script, struct child_stores *children,
                                             struct store **stores, size_t count)
@@ -32,6 +33,7 @@ void controller_view_unref(struct controller_view *v)
     for (size_t i = 0; i < v->store_count; i++)
         store_unref(v->stores[i]);
     free(v->stores);
+    strset_fini(&v->abandoned);
     free(v);
 }
 
@@ -42,6 +44,10 @@ struct object *controller_view_subject(const struct controller_view *v, uint64_t
     struct object *o = NULL;
     for (size_t i = 0; o == NULL && i < v->store_count; i++)
         o = store_get(v->stores[i], revision, ns, name);
+    if (o != NULL && !predicate_selects(v->script, o)) {
+        object_unref(o);
+        o = NULL;
+    }
     free(ns);
     return o;
 }

@@ -3,6 +3,7 @@
 #ifndef RUN_CONTROLLER_VIEW_H
 #define RUN_CONTROLLER_VIEW_H
 
+#include "base/strset.h"
 #include "run/child_stores.h"
 #include "run/script.h"
 
@@ -10,6 +11,7 @@ struct controller_view {
     unsigned refs;                 // atomic
     struct script *script;         // +1
     bool paused;                   // by the ConfigMap's annotation
+    struct strset abandoned;       // keys whose subjects go whatever `finalize` says
     struct child_stores *children; // +1; NULL: the inventory is not loaded yet
     size_t store_count;            // of the subject: one, or one a namespace
     struct store **stores;         // +1 each; owned

@@ -4,21 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-
-static bool is_paused(const struct object *subject)
-{
-    // Annotations are not indexed; the text is looked at only when the word stands there at all.
-    size_t n;
-    const char *text = object_json(subject, &n);
-    if (memmem(text, n, MARKS_ANNOTATION_PAUSED, sizeof MARKS_ANNOTATION_PAUSED - 1) == NULL)
-        return false;
-    struct json_doc *doc = object_parse(subject);
-    const char *value =
-        json_str(json_path(json_root(doc), "metadata", "annotations", MARKS_ANNOTATION_PAUSED, NULL));
-    bool paused = value != NULL && strcmp(value, "true") == 0;
-    json_doc_free(doc);
-    return paused;
-}
+#include "run/predicate.h"
 
 static enum outcome_kind before_pass(const struct outcome *o)
 {
@@ -26,11 +12,22 @@ static enum outcome_kind before_pass(const struct outcome *o)
         return OUTCOME_PARKED;
     if (o->subject == NULL)
         return OUTCOME_GONE;
-    if (o->view->paused || is_paused(o->subject))
+    if (o->view->paused || predicate_is_paused(o->subject))
         return OUTCOME_PAUSED;
-    if (object_is_deleting(o->subject))
+    if (object_is_deleting(o->subject) && !plan_has_finalizer(o->view->script, o->subject))
         return OUTCOME_DELETING;
     return OUTCOME_PLANNED;
+}
+
+// How long a deletion may still wait for `finalize`, in us; negative: it is over; INT64_MAX: for ever.
+static int64_t finalize_time_left(const struct outcome *o, int64_t now_us)
+{
+    int64_t limit = program_spec(o->view->script->program)->finalize_timeout_us, since;
+    struct json_doc *doc = object_parse(o->subject);
+    const char *text = json_str(json_path(json_root(doc), "metadata", "deletionTimestamp", NULL));
+    bool known = limit > 0 && text != NULL && clock_parse_time(text, &since) == 0;
+    json_doc_free(doc);
+    return known ? since + limit - now_us : INT64_MAX;
 }
 
 static void take_failure(struct outcome *o, struct pass_output *out)
@@ -46,18 +43,58 @@ static void take_failure(struct outcome *o, struct pass_output *out)
 static void make_plan(const struct pass_env *env, struct outcome *o, struct world_view *world,
                       const struct pass_output *out)
 {
-    struct json_doc *doc;
-    int r = json_parse(out->result.data, out->result.len, &doc, &o->err);
+    struct json_doc *doc = NULL;
+    int r = out == NULL ? 0 : json_parse(out->result.data, out->result.len, &doc, &o->err);
     if (r == 0) {
         struct plan_input in = {.result = json_root(doc),
                                 .world = world,
                                 .learned = env->learned,
-                                .now_us = clock_wall_us(env->clock)};
+                                .now_us = clock_wall_us(env->clock),
+                                .finalizing = o->finalizing,
+                                .done = o->abandoned || out == NULL ||
+                                        json_true(json_get(json_root(doc), "done"))};
         r = plan_make(&in, &o->plan, &o->err);
         json_doc_free(doc);
     }
     if (r < 0)
         o->kind = r == -ERR_PARKED ? OUTCOME_PARKED : OUTCOME_FAILED;
+}
+
+static void take_output(const struct pass_env *env, struct outcome *o, struct world_view *world,
+                        struct pass_output *out)
+{
+    o->ran = true;
+    o->end = out->end;
+    o->cpu_us = out->cpu_us;
+    o->memory_peak = out->memory_peak;
+    if (out->end == PASS_OK)
+        make_plan(env, o, world, out);
+    else if (out->end == PASS_NIL)
+        o->kind = OUTCOME_NIL;
+    else
+        take_failure(o, out);
+    if (o->abandoned && o->kind == OUTCOME_FAILED) { // the subject goes all the same
+        o->kind = OUTCOME_PLANNED;
+        make_plan(env, o, world, NULL);
+    }
+}
+
+static void run_entry(const struct pass_env *env, struct pass_runner *runner, struct outcome *o,
+                      struct world_view *world)
+{
+    struct script *script = o->view->script;
+    struct pass_input in = {.program = script->program,
+                            .entry = o->finalizing ? "finalize" : "reconcile",
+                            .env_json = script->host->env_json,
+                            .now_us = clock_wall_us(env->clock),
+                            .world = &world_view_ops,
+                            .ud = world,
+                            .limits = env->limits};
+    struct pass_output out;
+    in.object_json = object_json(o->subject, &in.object_len);
+    pass_run(runner, &in, &out);
+    take_output(env, o, world, &out);
+    pass_output_fini(&out);
 }
 
 static void run_script(const struct pass_env *env, struct pass_runner *runner, struct outcome *o)
@@ -69,30 +106,21 @@ static void run_script(const struct pass_env *env, struct pass_runner *runner, s
                                .subject = o->subject,
                                .children = o->view->children,
                                .revision = o->revision};
-    struct pass_input in = {.program = script->program,
-                            .entry = "reconcile",
-                            .env_json = script->host->env_json,
-                            .now_us = clock_wall_us(env->clock),
-                            .world = &world_view_ops,
-                            .ud = &world,
-                            .limits = env->limits};
-    struct pass_output out;
-    in.object_json = object_json(o->subject, &in.object_len);
-    pass_run(runner, &in, &out);
-    o->ran = true;
-    o->end = out.end;
-    o->cpu_us = out.cpu_us;
-    o->memory_peak = out.memory_peak;
-    if (out.end == PASS_OK)
-        make_plan(env, o, &world, &out);
-    else if (out.end == PASS_NIL)
-        o->kind = OUTCOME_NIL;
+    o->finalizing = object_is_deleting(o->subject);
+    if (o->finalizing) {
+        int64_t left = finalize_time_left(o, clock_wall_us(env->clock));
+        o->overdue = left <= 0;
+        o->look_again_us = left > 0 && left != INT64_MAX ? left : 0;
+        o->abandoned = (o->overdue && program_spec(script->program)->finalize_abandon) ||
+                       strset_has(&o->view->abandoned, o->key);
+    }
+    if (o->finalizing && !program_spec(script->program)->has_finalize)
+        make_plan(env, o, &world, NULL);
     else
-        take_failure(o, &out);
+        run_entry(env, runner, o, &world);
     o->reads = world.reads;
     world.reads = (struct reads){0};
     world_view_fini(&world);
-    pass_output_fini(&out);
 }
 
 void pass_job_run(const struct pass_env *env, struct pass_runner *runner, struct controller_view *view,
@@ -104,6 +132,8 @@ void pass_job_run(const struct pass_env *env, struct pass_runner *runner, struct
     ret->revision = store_snapshot(env->store_clock);
     ret->subject = controller_view_subject(view, ret->revision, key);
     ret->kind = before_pass(ret);
+    if (ret->kind == OUTCOME_PLANNED && program_spec(view->script->program)->changed != NULL)
+        ret->changed_hash = predicate_changed_hash(view->script, ret->subject);
     if (ret->kind == OUTCOME_PLANNED)
         run_script(env, runner, ret);
 }

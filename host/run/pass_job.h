@@ -27,6 +27,7 @@ struct outcome {
     enum outcome_kind kind;
     struct controller_view *view; // +1
     struct object *subject;       // +1 or NULL
+    uint64_t changed_hash; // of the values at the script's `changed` paths; 0: it has none
     struct reads reads;
     uint64_t revision; // pinned until the loop releases it
     struct plan *plan; // PLANNED
@@ -35,8 +36,12 @@ struct outcome {
     char reason[64];
     char *traceback; // or NULL
     int64_t retry_after_us;
-    bool ran;          // the script was run
-    uint64_t start_us; // on the host's clock
+    bool ran;              // the script was run
+    bool finalizing;       // the subject is being deleted: what ran was `finalize`, if anything
+    bool overdue;          // and its time is over
+    bool abandoned;        // so that the subject goes whatever the script says
+    int64_t look_again_us; // when its time will be over; 0: no limit
+    uint64_t start_us;     // on the host's clock
     uint64_t cpu_us;
     size_t memory_peak;
 };

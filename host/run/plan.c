@@ -139,8 +139,7 @@ int plan_make(const struct plan_input *in, struct plan **ret, struct err *e)
     plan_status(p, in);
     p->finalizing = in->finalizing;
     if (in->finalizing)
-        plan_finalization(p, in,
-                          in->abandon || in->result == NULL || json_true(json_get(in->result, "done")));
+        plan_finalization(p, in);
     else
         plan_finalizer(p, in);
     read_events(p, json_get(in->result, "events"));
