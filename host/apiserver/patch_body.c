@@ -103,7 +103,8 @@ static bool put(struct arena *a, struct tree **root, const char *path, struct tr
     if (!tree_is_list(parent))
         return false;
     if (replace) {
-        list_index(last, count, &i);
+        if (!list_index(last, count, &i))
+            return false;
         parent->box.items[i].value = value;
         return true;
     }
