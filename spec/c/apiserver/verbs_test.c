@@ -344,7 +344,7 @@ static void test_what_is_not_done(void **state)
     kit_has(k, "reason", "\"NotImplemented\"");
 }
 
-static void test_helpers(void **state)
+static void test_direct_requests(void **state)
 {
     struct kit *k = *state;
     assert_int_equal(apiserver_apply_json(k->server, "me", WIDGET("\"name\":\"w\"", ""), NULL), 201);
@@ -438,7 +438,7 @@ int main(void)
         KIT_TEST(test_lists),
         KIT_TEST(test_secrets),
         KIT_TEST(test_what_is_not_done),
-        KIT_TEST(test_helpers),
+        KIT_TEST(test_direct_requests),
         KIT_TEST(test_discovery),
         KIT_TEST(test_aggregated_discovery),
     };
