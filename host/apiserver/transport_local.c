@@ -108,9 +108,10 @@ static bool call_started(struct local_transfer *x)
     x->running = true;
     x->cb.on_start(x->cb.ud, x->response.status, x->response.content_type);
     x->running = false;
-    if (x->canceled)
+    bool goes_on = !x->canceled;
+    if (!goes_on)
         transfer_free(x);
-    return !x->canceled;
+    return goes_on;
 }
 
 static bool flush(struct local_transfer *x)

@@ -33,6 +33,7 @@ struct informer_scope {
     const char *ns;     // NULL: all namespaces (or cluster-scoped)
     const char *name;   // NULL: all
     const char *labels; // canonical selector text; NULL: all
+    const char *fields; // canonical field selector text; NULL: all
 };
 
 enum informer_answer {
@@ -40,7 +41,8 @@ enum informer_answer {
     INFORMER_SYNCING,      // started (or would have to be), the first list is not complete
     INFORMER_UNKNOWN_KIND, // discovery does not know it
     INFORMER_FORBIDDEN,    // the server refuses list or watch; retried with back-off
-    INFORMER_UNAVAILABLE,  // discovery can not tell, or the kind can not be listed and watched; see the err
+    INFORMER_UNAVAILABLE,  // discovery can not tell, the kind can not be listed and watched, or the server
+                           // does not take the field selector; see the err
 };
 
 struct informers_options {
@@ -50,6 +52,7 @@ struct informers_options {
     struct metrics *metrics;
     const struct strset
         *namespaces; // --namespaces: never wider than these; NULL or empty: no limit. Outlives the set
+    const char *own_namespace; // may be read although it is not among them (the host's own), or NULL
     uint64_t seed;
     // Every change of every store, after it is in. Loop thread. `informer` tells which; old and new as
     // store_event_fn.

@@ -34,7 +34,7 @@ enum informer_answer informers_absent(struct informers *s, const struct informer
         return INFORMER_UNAVAILABLE;
     }
     if (informers_is_confined(s) && r.namespaced && scope->ns != NULL &&
-        !strset_has(s->o.namespaces, scope->ns)) {
+        !strset_has(s->o.namespaces, scope->ns) && !str_eq(scope->ns, s->o.own_namespace)) {
         err_set(e, ERR_FORBIDDEN, "%s: namespace %s is not among --namespaces", kind, scope->ns);
         return INFORMER_FORBIDDEN;
     }
@@ -60,8 +60,8 @@ static unsigned rank_of(const struct informer *i, const struct informer_scope *s
     if (state == INFORMER_FORBIDDEN && informers_is_narrower(scope, &i->scope))
         return 0; // says nothing of this scope
     return 1 + informers_narrowness(&i->scope) +
-           (state == INFORMER_SYNCED    ? 16
-            : state == INFORMER_SYNCING ? 8
+           (state == INFORMER_SYNCED    ? 32
+            : state == INFORMER_SYNCING ? 16
                                         : 0);
 }
 
@@ -109,6 +109,8 @@ static struct informer_scope normal_scope(struct informers *s, const struct info
         n.ns = NULL;
     if (n.labels != NULL && n.labels[0] == 0)
         n.labels = NULL;
+    if (n.fields != NULL && n.fields[0] == 0)
+        n.fields = NULL;
     *ret_split = false;
     if (discovery_find(s->o.discovery, n.gvk, &r) == DISCOVERY_FOUND) {
         if (!r.namespaced)

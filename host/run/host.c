@@ -201,6 +201,7 @@ static void open_reading(struct host *h)
                                                              .clock = h->store_clock,
                                                              .metrics = o->metrics,
                                                              .namespaces = o->namespaces,
+                                                             .own_namespace = o->scripts_namespace,
                                                              .seed = o->seed,
                                                              .on_change = on_change,
                                                              .on_state = on_state,
@@ -234,6 +235,7 @@ static void open_running(struct host *h)
                                           .scripts_namespace = o->scripts_namespace,
                                           .host_namespace = o->namespace_,
                                           .grants = o->grants,
+                                          .namespaces = o->namespaces,
                                           .env_json = o->env_json};
     h->pass_env = (struct pass_env){.clock = loop_clock(o->loop),
                                     .store_clock = h->store_clock,

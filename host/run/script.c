@@ -70,9 +70,19 @@ int script_may_read(const struct script *s, const struct gvk *gvk, struct err *e
     return grants_check(s->host->grants, s->name, gvk, e);
 }
 
+int script_may_enter(const struct script *s, const char *ns, struct err *e)
+{
+    const struct strset *only = s->host->namespaces;
+    if (only == NULL || only->count == 0 || ns == NULL || ns[0] == '\0' || strset_has(only, ns))
+        return 0;
+    return err_set(e, ERR_FORBIDDEN, "namespace %s is not among the host's --namespaces", ns);
+}
+
 int script_may_write(const struct script *s, const struct gvk *gvk, const char *ns, struct err *e)
 {
     int r = grants_check(s->host->grants, s->name, gvk, e);
+    if (r == 0)
+        r = script_may_enter(s, ns, e);
     if (r < 0)
         return r;
     bool config_map = str_eq(gvk->group, "") && str_eq(gvk->kind, "ConfigMap");

@@ -15,6 +15,7 @@ struct script_host { // what the host gives all its scripts; outlives them
     const char *scripts_namespace; // ConfigMaps in there are the host's business
     const char *host_namespace;    // inventories are kept there
     const struct grants *grants;
+    const struct strset *namespaces; // the host is confined to these; NULL or empty: to none
     const char *env_json; // world.env, or NULL
 };
 
@@ -40,6 +41,8 @@ int script_new(const struct script_host *host, const char *ns, const char *where
 struct script *script_ref(struct script *s);
 void script_unref(struct script *s);
 
+// May a script look into this namespace (NULL, "": no question)? 0 or -ERR_FORBIDDEN.
+int script_may_enter(const struct script *s, const char *ns, struct err *e);
 // May this script read the kind / write that object? 0 or -ERR_FORBIDDEN with what to change.
 int script_may_read(const struct script *s, const struct gvk *gvk, struct err *e);
 int script_may_write(const struct script *s, const struct gvk *gvk, const char *ns, struct err *e);

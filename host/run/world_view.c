@@ -63,7 +63,7 @@ static int resolve(struct world_view *w, const char *what, const char *kind, con
                        "%s: the subject is cluster-scoped: name a namespace of %s, or \"*\" for all", what,
                        gvk->text);
     *ret_ns = ns == NULL ? (own[0] == '\0' ? NULL : own) : str_eq(ns, "*") ? NULL : ns;
-    return 0;
+    return script_may_enter(w->script, *ret_ns, e);
 }
 
 // Stores to read: one, or one a namespace where the host is confined to some. None: the kind is unknown,
