@@ -125,7 +125,7 @@ static int open_host(struct program_state *p, struct err *e)
     random_init_kernel(&random);
     int r = client_new(p->loop, p->config, p->metrics, &p->client, e);
     if (r < 0)
-        return err_prefix(e, "%s", p->config->source);
+        return r;
     r = host_new(&(struct host_options){.loop = p->loop,
                                         .client = p->client,
                                         .metrics = p->metrics,

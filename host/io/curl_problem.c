@@ -19,11 +19,11 @@ static const struct curl_problem {
     {CURLE_COULDNT_CONNECT, ERR_NETWORK, "no connection"},
     {CURLE_PROXY, ERR_NETWORK, "the proxy does not let it through"},
     {CURLE_OPERATION_TIMEDOUT, ERR_TIMEOUT, "no answer in time"},
-    {CURLE_PEER_FAILED_VERIFICATION, ERR_TLS, "its certificate is not trusted"},
+    {CURLE_PEER_FAILED_VERIFICATION, ERR_TLS, "its certificate is not trusted by the certificate-authority"},
     {CURLE_SSL_CONNECT_ERROR, ERR_TLS, "the TLS handshake failed"},
-    {CURLE_SSL_CERTPROBLEM, ERR_TLS, "the client certificate or key can not be used"},
-    {CURLE_SSL_CACERT_BADFILE, ERR_TLS, "the CA can not be used"},
-    {CURLE_SSL_ISSUER_ERROR, ERR_TLS, "its certificate is not trusted"},
+    {CURLE_SSL_CERTPROBLEM, ERR_TLS, "the client-certificate or client-key can not be used"},
+    {CURLE_SSL_CACERT_BADFILE, ERR_TLS, "the certificate-authority can not be used"},
+    {CURLE_SSL_ISSUER_ERROR, ERR_TLS, "its certificate is not trusted by the certificate-authority"},
     {CURLE_SSL_CIPHER, ERR_TLS, "no common cipher"},
     {CURLE_BAD_CONTENT_ENCODING, ERR_NETWORK, "the compressed answer is damaged"},
     {CURLE_GOT_NOTHING, ERR_NETWORK, "it closed the connection without an answer"},
@@ -45,7 +45,7 @@ static struct curl_problem problem_of(const struct call *x, CURLcode result)
         return (struct curl_problem){result, ERR_TLS, "it does not speak TLS on this port (is it http:// ?)"};
     bool alert = has_text(x, " alert ") && (has_text(x, "certificate") || has_text(x, "unknown ca"));
     if (alert && (handshake || result == CURLE_RECV_ERROR || result == CURLE_SEND_ERROR))
-        return (struct curl_problem){result, ERR_TLS, "it does not take the client certificate"};
+        return (struct curl_problem){result, ERR_TLS, "it does not take the client-certificate"};
     for (size_t i = 0; i < sizeof(curl_problems) / sizeof(curl_problems[0]); i++) {
         if (curl_problems[i].result == result)
             return curl_problems[i];

@@ -78,12 +78,12 @@ static int read_key(const char *text, EVP_PKEY **ret, struct err *e)
     EVP_PKEY *key = PEM_read_bio_PrivateKey(b, NULL, on_password, &asked);
     int r = 0;
     if (key == NULL && asked)
-        r = err_set(e, ERR_TLS, "the client key is encrypted; a key without a password is needed");
+        r = err_set(e, ERR_TLS, "the client-key is encrypted; a key without a password is needed");
     else if (key == NULL && strstr(text, "PRIVATE KEY-----") == NULL)
         r = err_set(e, ERR_TLS,
                     "the client key holds no private key; PEM text with BEGIN PRIVATE KEY is expected");
     else if (key == NULL)
-        r = err_set(e, ERR_TLS, "the client key can not be read: %s", take_reason());
+        r = err_set(e, ERR_TLS, "the client-key can not be read: %s", take_reason());
     else
         *ret = key;
     ERR_clear_error();
@@ -95,11 +95,11 @@ static int check_pair(const char *cert, const char *key, struct err *e)
 {
     X509 *x = NULL;
     EVP_PKEY *k = NULL;
-    int r = check_certificates(cert, "client certificate", &x, e);
+    int r = check_certificates(cert, "client-certificate", &x, e);
     if (r == 0)
         r = read_key(key, &k, e);
     if (r == 0 && X509_check_private_key(x, k) != 1)
-        r = err_set(e, ERR_TLS, "the client key does not belong to the client certificate");
+        r = err_set(e, ERR_TLS, "the client-key does not belong to the client-certificate");
     ERR_clear_error();
     X509_free(x);
     EVP_PKEY_free(k);
@@ -108,15 +108,15 @@ static int check_pair(const char *cert, const char *key, struct err *e)
 
 int tls_check_pem(const char *ca, const char *cert, const char *key, struct err *e)
 {
-    int r = ca != NULL ? check_certificates(ca, "CA", NULL, e) : 0;
+    int r = ca != NULL ? check_certificates(ca, "certificate-authority", NULL, e) : 0;
     if (r != 0)
         return r;
     if (cert != NULL && key != NULL)
         return check_pair(cert, key, e);
     if (cert != NULL)
-        return err_set(e, ERR_TLS, "there is a client certificate but no client key");
+        return err_set(e, ERR_TLS, "there is a client-certificate but no client-key");
     if (key != NULL)
-        return err_set(e, ERR_TLS, "there is a client key but no client certificate");
+        return err_set(e, ERR_TLS, "there is a client-key but no client-certificate");
     return 0;
 }
 
