@@ -13,6 +13,7 @@ void informer_scope_copy(struct informer_scope *to, const struct informer_scope 
         .ns = from->ns != NULL && from->ns[0] != 0 ? xstrdup(from->ns) : NULL,
         .name = xstrdup(from->name),
         .labels = from->labels != NULL && from->labels[0] != 0 ? xstrdup(from->labels) : NULL,
+        .fields = from->fields != NULL && from->fields[0] != 0 ? xstrdup(from->fields) : NULL,
     };
 }
 
@@ -21,6 +22,7 @@ void informer_scope_fini(struct informer_scope *scope)
     free((char *)scope->ns);
     free((char *)scope->name);
     free((char *)scope->labels);
+    free((char *)scope->fields);
 }
 
 // ---- state
@@ -90,7 +92,12 @@ static void take_error(struct informer *i, const struct api_status *error)
 {
     if (error->http == 404)
         discovery_miss(i->set->o.discovery, i->scope.gvk);
-    bool changed = informer_set_state(i, error->http == 403 ? INFORMER_FORBIDDEN : i->state, error->err.text);
+    enum informer_answer state = i->state;
+    if (error->http == 403)
+        state = INFORMER_FORBIDDEN;
+    else if (error->http == 400 && i->scope.fields != NULL)
+        state = INFORMER_UNAVAILABLE; // few fields of a kind can be selected by
+    bool changed = informer_set_state(i, state, error->err.text);
     if (changed)
         informers_on_forbidden(i);
     if (changed && !i->doomed)
@@ -158,6 +165,19 @@ static char *name_selector(const char *name)
     return text;
 }
 
+// What the server is to select by; free().
+static char *field_selector_of(const struct informer_scope *scope)
+{
+    if (scope->name == NULL)
+        return xstrdup(scope->fields);
+    char *name = name_selector(scope->name);
+    if (scope->fields == NULL)
+        return name;
+    char *both = xasprintf("%s,%s", name, scope->fields);
+    free(name);
+    return both;
+}
+
 // Did one of this group's informers find that the server does not list by watch?
 static bool watch_list_is_refused(const struct informers *s, const struct gvk *gvk)
 {
@@ -172,7 +192,7 @@ static bool watch_list_is_refused(const struct informers *s, const struct gvk *g
 static void start_watch(struct informer *i)
 {
     struct informers *s = i->set;
-    char *fields = i->scope.name != NULL ? name_selector(i->scope.name) : NULL;
+    char *fields = field_selector_of(&i->scope);
     i->watch = watch_new(&(struct watch_options){
         .client = s->o.client,
         .resource = i->resource,

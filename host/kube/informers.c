@@ -17,7 +17,8 @@ static bool covers_text(const char *wide, const char *narrow)
 bool informers_covers(const struct informer_scope *wide, const struct informer_scope *narrow)
 {
     return wide->gvk == narrow->gvk && covers_text(wide->ns, narrow->ns) &&
-           covers_text(wide->name, narrow->name) && covers_text(wide->labels, narrow->labels);
+           covers_text(wide->name, narrow->name) && covers_text(wide->labels, narrow->labels) &&
+           covers_text(wide->fields, narrow->fields);
 }
 
 bool informers_is_narrower(const struct informer_scope *a, const struct informer_scope *b)
@@ -27,8 +28,8 @@ bool informers_is_narrower(const struct informer_scope *a, const struct informer
 
 unsigned informers_narrowness(const struct informer_scope *scope)
 {
-    return (scope->name != NULL ? 4U : 0U) + (scope->ns != NULL ? 2U : 0U) +
-           (scope->labels != NULL ? 1U : 0U);
+    return (scope->name != NULL ? 8U : 0U) + (scope->ns != NULL ? 4U : 0U) +
+           (scope->labels != NULL ? 2U : 0U) + (scope->fields != NULL ? 1U : 0U);
 }
 
 bool informers_is_confined(const struct informers *s)
@@ -54,7 +55,7 @@ static struct informer *find_cover(struct informers *s, const struct informer_us
         if (!informers_covers(&i->scope, &u->scope) || !is_as(&i->as, &u->as) ||
             (i->state == INFORMER_FORBIDDEN && informers_is_narrower(&u->scope, &i->scope)))
             continue;
-        unsigned rank = 1 + informers_narrowness(&i->scope) + (i->state == INFORMER_SYNCED ? 8 : 0);
+        unsigned rank = 1 + informers_narrowness(&i->scope) + (i->state == INFORMER_SYNCED ? 16 : 0);
         if (rank > best_rank) {
             best = i;
             best_rank = rank;
@@ -91,7 +92,8 @@ static size_t count_namespaces(const struct informers *s, const struct informer_
     const struct informer *i;
     TAILQ_FOREACH (i, &s->informers, link) {
         n += i->scope.gvk == u->scope.gvk && i->scope.name == NULL && i->scope.ns != NULL && i->uses > 0 &&
-             str_eq(i->scope.labels, u->scope.labels) && is_as(&i->as, &u->as);
+             str_eq(i->scope.labels, u->scope.labels) && str_eq(i->scope.fields, u->scope.fields) &&
+             is_as(&i->as, &u->as);
     }
     return n;
 }

@@ -7,6 +7,10 @@
 #include "base/log.h"
 #include "base/strset.h"
 #include "run/controller_internal.h"
+#include "run/reconciled.h"
+
+#define REASON_TERMINATING "NamespaceTerminating"
+enum { LASTING_MS = 1000 }; // a failure that is retried later than that is worth a condition at once
 
 static const double second_buckets[] = {
     .005, .01, .025, .05, .1,  .15, .2,  .25, .3, .35, .4, .45, .5, .6, .7, .8, .9, 1,  1.25, 1.5,
@@ -69,6 +73,8 @@ static void give_back(struct controller *c, struct outcome *o)
 {
     uint64_t now = clock_now_us(loop_clock(c->env->loop));
     series_observe(c->m.seconds, (double)(now - o->start_us) / 1e6);
+    if (o->subject != NULL && !c->stopping)
+        controller_ask_after_pass(c, o->key, o->subject);
     queue_done(c->queue, o->key);
     outcome_free(o);
 }
@@ -76,38 +82,55 @@ static void give_back(struct controller *c, struct outcome *o)
 static void set_timer(struct controller *c, const struct outcome *o, int64_t requeue_us)
 {
     int64_t resync = program_spec(o->view->script->program)->resync_us;
+    if (o->kind == OUTCOME_GONE) {
+        queue_cancel_timer(c->queue, o->key);
+        return;
+    }
     if (resync > 0 && (requeue_us == 0 || resync < requeue_us))
         requeue_us = resync;
-    queue_cancel_timer(c->queue, o->key);
-    if (requeue_us > 0)
+    if (requeue_us > 0) // a timer of an older pass stays when it is earlier
         queue_add_after(c->queue, o->key, (uint64_t)(requeue_us + 999) / 1000);
 }
 
 static void succeed(struct controller *c, struct outcome *o, int64_t requeue_us)
 {
+    bool asks = program_spec(c->script->program)->has_when;
     queue_forget(c->queue, o->key);
     set_timer(c, o, requeue_us);
     if (o->subject != NULL) {
         struct key_state *k = key_states_get(c->keys, o->key, object_uid(o->subject));
         key_state_no_problem(k);
-        k->completed = true;
+        if (o->kind != OUTCOME_PAUSED)
+            key_state_went_through(k, asks ? o->subject : NULL, o->changed_hash);
+        if (o->ran)
+            reconciled_healed(c->reconciled, o->key, o->subject);
     }
     series_inc(requeue_us > 0 ? c->m.requeue_after : c->m.success);
     give_back(c, o);
 }
 
-// Says a key's problem once, until it changes.
+// Is a failure worth a condition? Not one that may be over in a moment.
+static bool is_lasting(const struct controller *c, const struct outcome *o, uint64_t retry_ms)
+{
+    return retry_ms == 0 || retry_ms >= LASTING_MS || queue_failures(c->queue, o->key) > 1;
+}
+
+// Says a key's problem once, until it changes. retry_ms 0: it is not retried.
 static void report(struct controller *c, const struct outcome *o, const char *reason, const struct err *e,
                    uint64_t retry_ms)
 {
+    bool terminating = strcmp(reason, REASON_TERMINATING) == 0; // takes neither Events nor anything else new
     struct key_state *k = key_states_get(c->keys, o->key, object_uid(o->subject));
     bool new = key_state_problem(k, e->text);
     enum log_level level = new ? LOG_WARN : LOG_DEBUG;
     LOG_(level, "pass failed", F_STR("script", c->script->name), F_STR("key", o->key),
          F_STR("reason", reason), F_STR("error", e->text), F_STR("traceback", o->traceback),
          F_INT("retry_ms", (int64_t)retry_ms));
-    if (new)
+    key_state_failed(k);
+    if (new && !terminating)
         recorder_event(c->env->recorder, o->subject, "Warning", reason, "Reconcile", e->text);
+    if (!terminating && is_lasting(c, o, retry_ms))
+        reconciled_failing(c->reconciled, o->key, o->subject, reason, e->text);
 }
 
 static void fail(struct controller *c, struct outcome *o, const char *reason, const struct err *e,
@@ -117,7 +140,7 @@ static void fail(struct controller *c, struct outcome *o, const char *reason, co
     series_inc(c->m.error);
     series_inc(c->m.errors);
     report(c, o, reason, e, ms);
-    controller_finalize_failed(c, o, strcmp(reason, "NamespaceTerminating") == 0);
+    controller_finalize_failed(c, o, strcmp(reason, REASON_TERMINATING) == 0);
     give_back(c, o);
 }
 
@@ -178,7 +201,7 @@ static void on_applied(void *ud, const struct apply_result *result)
         err_set(&e, (enum err_code) - o->plan->err.code, "%.600s; %.400s", o->plan->err.text,
                 result->err.text);
     if (o->plan->errors || result->failures > 0)
-        fail(c, o, result->terminating ? "NamespaceTerminating" : "ApplyFailed", &e, result->retry_after_ms);
+        fail(c, o, result->terminating ? REASON_TERMINATING : "ApplyFailed", &e, result->retry_after_ms);
     else
         succeed(c, o, next_look(o));
 }
@@ -212,6 +235,7 @@ static void install_reads(struct controller *c, struct outcome *o)
     if (o->kind == OUTCOME_GONE) {
         deps_forget(c->env->deps, c, o->key);
         key_states_forget(c->keys, o->key);
+        reconciled_forget(c->reconciled, o->key);
         strset_remove(&c->abandoned, o->key);
         return;
     }

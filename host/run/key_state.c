@@ -28,6 +28,7 @@ static void state_fini(struct key_state *k)
 {
     free(k->uid);
     free(k->events);
+    object_unref(k->last);
     *k = (struct key_state){0};
 }
 
@@ -64,6 +65,13 @@ struct key_state *key_states_get(struct key_states *s, const char *key, const ch
         x->state.uid = xstrdup(uid);
     }
     return &x->state;
+}
+
+struct key_state *key_states_find(struct key_states *s, const char *key, const char *uid)
+{
+    struct slot *x;
+    HASH_FIND_STR(s->slots, key, x);
+    return x != NULL && str_eq(x->state.uid, uid) ? &x->state : NULL;
 }
 
 void key_states_forget(struct key_states *s, const char *key)
@@ -119,4 +127,19 @@ bool key_state_problem(struct key_state *k, const char *text)
 void key_state_no_problem(struct key_state *k)
 {
     k->problem = 0;
+}
+
+void key_state_went_through(struct key_state *k, struct object *subject, uint64_t seen)
+{
+    object_unref(k->last);
+    k->last = subject == NULL ? NULL : object_ref(subject);
+    k->seen = seen;
+    k->failed = false;
+    k->completed = true;
+}
+
+void key_state_failed(struct key_state *k)
+{
+    k->seen = 0;
+    k->failed = true;
 }

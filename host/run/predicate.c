@@ -102,37 +102,61 @@ static uint64_t hash_members(const struct own_sets *own, const json *v)
     return sum;
 }
 
-// What our managers own of each element: ret[k][i] for manager k and element i.
-static void match_elements(const struct own_sets *own, const json *v, struct own_sets *ret)
+struct element {
+    const json *node;
+    size_t index;
+    struct own_sets own;
+};
+
+static int by_node(const void *a, const void *b)
 {
-    for (size_t k = 0; k < OWN_SETS; k++) {
-        struct fields_items items;
-        size_t rest;
-        fields_items_init(&items, own->set[k]);
-        const json **nodes = xcalloc(items.count + 1, sizeof nodes[0]);
-        fields_items_match(&items, v, nodes, &rest);
-        for (size_t i = 0; i < items.count; i++)
-            for (struct json_iter e = json_iter(nodes[i] == NULL ? NULL : v); json_next(&e);)
-                if (e.value == nodes[i])
-                    ret[e.index].set[k] = items.items[i].set;
-        free(nodes);
-        fields_items_fini(&items);
+    const json *x = ((const struct element *)a)->node, *y = ((const struct element *)b)->node;
+    return x < y ? -1 : x > y;
+}
+
+static int by_index(const void *a, const void *b)
+{
+    size_t x = ((const struct element *)a)->index, y = ((const struct element *)b)->index;
+    return x < y ? -1 : x > y;
+}
+
+// Notes at each element (sorted by node) what one of our managers owns of it.
+static void match_elements(const json *set, size_t which, const json *array, struct element *elements)
+{
+    struct fields_items items;
+    size_t rest;
+    fields_items_init(&items, set);
+    const json **nodes = xcalloc(items.count + 1, sizeof nodes[0]);
+    fields_items_match(&items, array, NULL, nodes, &rest);
+    for (size_t i = 0; i < items.count; i++) {
+        struct element key = {.node = nodes[i]};
+        struct element *e = bsearch(&key, elements, json_count(array), sizeof key, by_node);
+        if (e != NULL)
+            e->own.set[which] = items.items[i].set;
     }
+    free(nodes);
+    fields_items_fini(&items);
 }
 
 static uint64_t hash_elements(const struct own_sets *own, const json *v)
 {
-    struct own_sets *sets = xcalloc(json_count(v) + 1, sizeof sets[0]);
+    size_t n = json_count(v);
+    struct element *elements = xcalloc(n + 1, sizeof elements[0]);
     uint64_t sum = 0, at = 0;
-    match_elements(own, v, sets);
-    for (struct json_iter i = json_iter(v); json_next(&i);) {
-        uint64_t h = hash_foreign(&sets[i.index], i.value);
+    for (struct json_iter i = json_iter(v); json_next(&i);)
+        elements[i.index] = (struct element){.node = i.value, .index = i.index};
+    qsort(elements, n, sizeof elements[0], by_node);
+    for (size_t k = 0; k < OWN_SETS; k++)
+        match_elements(own->set[k], k, v, elements);
+    qsort(elements, n, sizeof elements[0], by_index);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t h = hash_foreign(&elements[i].own, elements[i].node);
         if (h == 0)
             continue; // all ours: where it stands does not matter
         at++;
         sum += hash_fnv1a(hash_fnv1a(HASH_FNV_START, &at, sizeof at), &h, sizeof h);
     }
-    free(sets);
+    free(elements);
     return sum;
 }
 

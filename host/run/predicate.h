@@ -15,8 +15,8 @@ bool predicate_is_paused(const struct object *subject);
 // may hold more, as it serves others.
 bool predicate_selects(const struct script *s, const struct object *subject);
 
-// Changes that no predicate of a script can hide: creation and deletion (old or new is NULL), another UID, the
-// begin of deletion, pausing and its end.
+// Changes that no predicate of a script can hide: creation and deletion (old or new is NULL), another UID,
+// the begin of deletion, pausing and its end.
 bool predicate_is_turn(const struct object *old, const struct object *new);
 
 // Does the content differ in more than managedFields, resourceVersion and the status fields that this script

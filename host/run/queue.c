@@ -286,6 +286,18 @@ unsigned queue_failures(const struct queue *q, const char *key)
     return i == NULL ? 0 : i->failures;
 }
 
+enum queue_place queue_place(const struct queue *q, const char *key)
+{
+    dispatch_lock(q->dispatcher);
+    const struct item *i = find(q, key);
+    enum queue_place place = i == NULL     ? QUEUE_ELSEWHERE
+                             : i->waiting  ? QUEUE_WAITING
+                             : i->active   ? QUEUE_ACTIVE
+                                           : QUEUE_ELSEWHERE;
+    dispatch_unlock(q->dispatcher);
+    return place;
+}
+
 bool queue_has_ready_locked(const struct queue *q)
 {
     return !q->shut && !TAILQ_EMPTY(&q->order) && (q->max_active == 0 || q->active < (size_t)q->max_active);

@@ -43,6 +43,8 @@ uint64_t queue_retry(struct queue *q, const char *key, uint64_t at_least_ms);
 void queue_forget(struct queue *q,
                   const char *key); // its failures are forgotten, and a timer set by queue_retry
 void queue_cancel_timer(struct queue *q, const char *key);
+enum queue_place { QUEUE_ELSEWHERE, QUEUE_WAITING, QUEUE_ACTIVE }; // elsewhere: delayed, or not there
+enum queue_place queue_place(const struct queue *q, const char *key);
 unsigned queue_failures(const struct queue *q, const char *key);
 void queue_done(struct queue *q, const char *key); // each key taken is given back once
 void queue_set_limiter(struct queue *q, const struct limiter *l, int max_active);

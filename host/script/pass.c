@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "script/convert.h"
 #include "script/program_code.h"
+#include "script/ready.h"
 #include "script/result.h"
 #include "script/sandbox.h"
 #include "script/world_lib.h"
@@ -33,7 +34,9 @@ struct pass {
     const struct pass_input *in;
     const struct pass_limits *limits;
     struct buf *result;
-    enum pass_end end; // of a job that raised nothing
+    bool verdict;
+    char at[READY_PATH_MAX]; // the `ready` function that was running, or ""
+    enum pass_end end;       // of a job that raised nothing
     struct err err;
 };
 
@@ -107,19 +110,37 @@ static void push_entry(lua_State *L, const struct pass *p)
     lua_settop(L, 1);
 }
 
+static void push_object(lua_State *L, const char *text, size_t len)
+{
+    struct err e;
+    if (convert_push_text(L, text, len, &e) < 0)
+        luaL_error(L, "the object can not be read: %s", e.text);
+}
+
+static void run_predicate(lua_State *L, void *ud)
+{
+    struct pass *p = ud;
+    push_entry(L, p);
+    push_object(L, p->in->old_json, p->in->old_len);
+    push_object(L, p->in->object_json, p->in->object_len);
+    sandbox_call(L, 2, 1, p->in->entry);
+    if (!lua_isboolean(L, -1))
+        luaL_error(L, "%s: must return true or false, got a %s", p->in->entry, luaL_typename(L, -1));
+    p->verdict = lua_toboolean(L, -1);
+}
+
 static void run_entry(lua_State *L, void *ud)
 {
     struct pass *p = ud;
-    struct err e;
     push_entry(L, p);
-    if (convert_push_text(L, p->in->object_json, p->in->object_len, &e) < 0)
-        luaL_error(L, "the object can not be read: %s", e.text);
+    push_object(L, p->in->object_json, p->in->object_len);
     world_lib_push(L);
     sandbox_call(L, 2, 1, p->in->entry);
     if (lua_isnil(L, -1)) {
         p->end = PASS_NIL;
         return;
     }
+    ready_ask(L, lua_gettop(L), &p->world, p->at);
     p->result->max = p->limits->result;
     int r = result_write(L, lua_gettop(L), p->limits, p->in->entry, p->result, &p->err);
     if (r < 0)
@@ -134,6 +155,9 @@ static void take_outcome(struct pass_output *ret, struct pass *p, const struct s
     ret->cpu_us = outcome->cpu_us;
     ret->memory_peak = outcome->memory_peak;
     ret->retry_after_us = outcome->retry_after_us;
+    ret->verdict = p->verdict;
+    if (p->at[0] != '\0' && outcome->end != PASS_PARKED && outcome->end != PASS_CANCELED)
+        err_set(&ret->err, (enum err_code) - outcome->err.code, "%s: %.900s", p->at, outcome->err.text);
     memcpy(ret->reason, outcome->reason, sizeof(ret->reason));
     if (outcome->end == PASS_OK) {
         ret->end = p->end;
@@ -163,7 +187,7 @@ void pass_run(struct pass_runner *r, const struct pass_input *in, struct pass_ou
     };
     struct sandbox_outcome outcome = {.end = PASS_OK};
     buf_init(&outcome.traceback, TRACEBACK_MAX);
-    struct sandbox_job job = {.fn = run_entry,
+    struct sandbox_job job = {.fn = in->old_json != NULL ? run_predicate : run_entry,
                               .ud = &p,
                               .code = program_code(in->program),
                               .cpu_us = limits.cpu_us,

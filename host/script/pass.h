@@ -3,6 +3,7 @@
 #ifndef SCRIPT_PASS_H
 #define SCRIPT_PASS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,9 +39,12 @@ struct pass_limits {
 
 struct pass_input {
     const struct program *program;
-    const char *entry;       // "reconcile" or "finalize"
+    const char *entry;       // "reconcile" or "finalize": called with the object and the world. "when": with
+                             // the old object and the new one
     const char *object_json; // the subject
     size_t object_len;
+    const char *old_json; // "when": the subject before
+    size_t old_len;
     const char *env_json; // world.env: a JSON object text, or NULL
     int64_t now_us;       // world.now(): wall time
     const struct world_ops *world;
@@ -55,14 +59,17 @@ struct pass_output {
     int64_t retry_after_us; // PASS_RETRY: 0 when not given
     struct buf traceback;   // Lua frames of the script, or empty
     // PASS_OK: one JSON object, keys sorted, checked:
-    //   {"apply":[{"object":{..},"once":true,"keep":true,"replace":true,"adopt":["kubectl"],"after":[..]}],
+    //   {"apply":[{"object":{..},"once":true,"keep":true,"replace":true,"adopt":["kubectl"],"after":[..],
+    //    "ready":true}],
     //    "patch":[{"object":{..},"force":true}], "delete":[{"apiVersion":..,"kind":..,"metadata":{..}}],
     //    "status":{..}, "events":[{"type":"Normal","reason":"..","message":".."}],
     //    "requeue_after_us":30000000, "done":true}
+    // "ready" is what the entry's function said of the live child.
     // A member stands there only if the script gave it (so {"apply":[]} prunes all, {} leaves children
     // alone). Every object has string apiVersion, kind and metadata.name. Pure JSON: k8s.null is null, boxed
     // integers are exact.
     struct buf result;
+    bool verdict; // PASS_OK of "when": what it returned
     uint64_t cpu_us;
     size_t memory_peak;
 };
