@@ -58,9 +58,9 @@ static void test_good(void **state)
 static void test_bad_ca(void **state)
 {
     (void)state;
-    assert_refused("", NULL, NULL, "the CA holds no certificate");
-    assert_refused("no PEM at all", NULL, NULL, "the CA holds no certificate");
-    assert_refused(ca.key, NULL, NULL, "the CA holds no certificate");
+    assert_refused("", NULL, NULL, "the certificate-authority holds no certificate");
+    assert_refused("no PEM at all", NULL, NULL, "the certificate-authority holds no certificate");
+    assert_refused(ca.key, NULL, NULL, "the certificate-authority holds no certificate");
     assert_refused("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", NULL, NULL,
                    "the CA is damaged");
     char *cut = xasprintf("%s%.*s", ca.cert, 200, ca.cert);
@@ -72,9 +72,9 @@ static void test_bad_client(void **state)
 {
     (void)state;
     assert_refused(NULL, client.cert, NULL, "no client key");
-    assert_refused(NULL, NULL, client.key, "no client certificate");
+    assert_refused(NULL, NULL, client.key, "no client-certificate");
     assert_refused(NULL, client.cert, other.key, "does not belong");
-    assert_refused(NULL, client.key, client.cert, "the client certificate holds no certificate");
+    assert_refused(NULL, client.key, client.cert, "the client-certificate holds no certificate");
     assert_refused(NULL, client.cert, "", "the client key holds no private key");
     assert_refused(NULL, client.cert, client.cert, "the client key holds no private key");
     assert_refused(NULL, client.cert, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
