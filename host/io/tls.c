@@ -81,7 +81,7 @@ static int read_key(const char *text, EVP_PKEY **ret, struct err *e)
         r = err_set(e, ERR_TLS, "the client-key is encrypted; a key without a password is needed");
     else if (key == NULL && strstr(text, "PRIVATE KEY-----") == NULL)
         r = err_set(e, ERR_TLS,
-                    "the client key holds no private key; PEM text with BEGIN PRIVATE KEY is expected");
+                    "the client-key holds no private key; PEM text with BEGIN PRIVATE KEY is expected");
     else if (key == NULL)
         r = err_set(e, ERR_TLS, "the client-key can not be read: %s", take_reason());
     else

@@ -71,14 +71,14 @@ static void test_bad_ca(void **state)
 static void test_bad_client(void **state)
 {
     (void)state;
-    assert_refused(NULL, client.cert, NULL, "no client key");
+    assert_refused(NULL, client.cert, NULL, "no client-key");
     assert_refused(NULL, NULL, client.key, "no client-certificate");
     assert_refused(NULL, client.cert, other.key, "does not belong");
     assert_refused(NULL, client.key, client.cert, "the client-certificate holds no certificate");
-    assert_refused(NULL, client.cert, "", "the client key holds no private key");
-    assert_refused(NULL, client.cert, client.cert, "the client key holds no private key");
+    assert_refused(NULL, client.cert, "", "the client-key holds no private key");
+    assert_refused(NULL, client.cert, client.cert, "the client-key holds no private key");
     assert_refused(NULL, client.cert, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
-                   "the client key");
+                   "the client-key");
     assert_refused("bad", client.cert, client.key, "the CA");
 }
 

@@ -126,13 +126,13 @@ static void test_client_certificates(void **state)
 {
     (void)state;
     struct transport_curl_options o = {.ca_pem = ca.cert};
-    check(&server, ca.cert, o, -ERR_TLS, "client certificate");
+    check(&server, ca.cert, o, -ERR_TLS, "client-certificate");
     o.client_cert_pem = client.cert;
     o.client_key_pem = client.key;
     check(&server, ca.cert, o, 0, "127.0.0.1:");
     o.client_cert_pem = stranger.cert;
     o.client_key_pem = stranger.key;
-    check(&server, ca.cert, o, -ERR_TLS, "client certificate");
+    check(&server, ca.cert, o, -ERR_TLS, "client-certificate");
 }
 
 static void test_old_version(void **state)
