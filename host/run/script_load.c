@@ -10,6 +10,8 @@ struct job {
     struct message message;
     struct loop *loop;
     struct source_file *files; // copies of all .lua files that are no specs
+    struct source_file *texts; // and of those that are no Lua
+    size_t text_count;
     struct script_load *load;
     void (*on_done)(void *ud, struct script_load *load);
     void *ud;
@@ -23,7 +25,12 @@ static void deliver(struct message *m)
         free(j->files[i].name);
         free(j->files[i].text);
     }
+    for (size_t i = 0; i < j->text_count; i++) {
+        free(j->texts[i].name);
+        free(j->texts[i].text);
+    }
     free(j->files);
+    free(j->texts);
     j->on_done(j->ud, load);
     free(j);
 }
@@ -37,7 +44,13 @@ static void compile_one(struct job *j, size_t i)
 {
     struct script_load *load = j->load;
     struct program_file *modules = xcalloc(load->count, sizeof modules[0]);
-    struct program_options o = {.main = program_file_of(&j->files[i]), .modules = modules};
+    struct program_file *texts = xcalloc(j->text_count + 1, sizeof texts[0]);
+    struct program_options o = {.main = program_file_of(&j->files[i]),
+                                .modules = modules,
+                                .texts = texts,
+                                .text_count = j->text_count};
+    for (size_t k = 0; k < j->text_count; k++)
+        texts[k] = program_file_of(&j->texts[k]);
     for (size_t k = 0; k < load->count; k++)
         if (k != i)
             modules[o.module_count++] = program_file_of(&j->files[k]);
@@ -45,6 +58,7 @@ static void compile_one(struct job *j, size_t i)
     if (r < 0)
         load->files[i].err.code = r;
     free(modules);
+    free(texts);
 }
 
 static void compile_all(struct dispatch_task *t, void *worker)
@@ -67,11 +81,20 @@ void script_load_start(struct loop *l, struct dispatcher *d, const struct source
     load->generation = generation;
     load->files = xcalloc(b->count + 1, sizeof load->files[0]);
     j->files = xcalloc(b->count + 1, sizeof j->files[0]);
+    j->texts = xcalloc(b->count + 1, sizeof j->texts[0]);
     for (size_t i = 0; i < b->count; i++) {
         const struct source_file *f = &b->files[i];
-        if (!source_is_lua(f->name) || source_is_spec(f->name))
+        struct source_file copy = {xstrdup(f->name), xmemdup(f->text, f->len), f->len};
+        if (!source_is_lua(f->name)) {
+            j->texts[j->text_count++] = copy;
             continue;
-        j->files[load->count] = (struct source_file){xstrdup(f->name), xmemdup(f->text, f->len), f->len};
+        }
+        if (source_is_spec(f->name)) {
+            free(copy.name);
+            free(copy.text);
+            continue;
+        }
+        j->files[load->count] = copy;
         load->files[load->count++].name = xstrdup(f->name);
     }
     dispatch_submit(d, &j->task);

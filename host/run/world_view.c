@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/strset.h"
+#include "run/marks.h"
 
 static void hold(struct world_view *w, struct object *o)
 {
@@ -222,6 +223,36 @@ static int world_children(void *ud, const char *kind, struct world_list *ret, st
     return 0;
 }
 
+static int world_child(void *ud, const char *api_version, const char *kind, const char *ns, const char *name,
+                       struct world_object *ret, struct err *e)
+{
+    struct world_view *w = ud;
+    struct resource resource;
+    *ret = (struct world_object){0};
+    const struct gvk *gvk = gvk_of(api_version, kind, e);
+    if (gvk == NULL)
+        return -ERR_INVALID;
+    if (w->children == NULL || discovery_find(w->discovery, gvk, &resource) != DISCOVERY_FOUND)
+        return 0;
+    if (!resource.namespaced)
+        ns = "";
+    else if (ns == NULL)
+        ns = object_namespace(w->subject);
+    struct object *o = child_stores_get(w->children, w->revision, gvk, ns, name);
+    if (o == NULL)
+        return 0;
+    hold(w, o);
+    if (str_eq(object_label(o, MARKS_LABEL_OWNER), object_uid(w->subject)))
+        ret->json = object_json(o, &ret->len);
+    return 0;
+}
+
+static const char *world_data(void *ud, const char *key, size_t *ret_len)
+{
+    const struct world_view *w = ud;
+    return program_text(w->script->program, key, ret_len);
+}
+
 static void world_log(void *ud, const char *level, const char *message, const char *fields)
 {
     const struct world_view *w = ud;
@@ -235,5 +266,7 @@ const struct world_ops world_view_ops = {
     .get = world_get,
     .list = world_list,
     .children = world_children,
+    .child = world_child,
+    .data = world_data,
     .log = world_log,
 };

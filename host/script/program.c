@@ -22,6 +22,13 @@ struct program {
     struct program_code code;
     struct program_texts texts;
     char hash[HASH_DIGITS + 1];
+    struct text *files; // sorted by name
+    size_t file_count;
+};
+
+struct text {
+    char *name, *data;
+    size_t len;
 };
 
 static void free_program(struct program *p)
@@ -30,6 +37,11 @@ static void free_program(struct program *p)
     for (size_t i = 0; i < p->code.module_count; i++)
         code_fini(&p->code.modules[i]);
     free(p->code.modules);
+    for (size_t i = 0; i < p->file_count; i++) {
+        free(p->files[i].name);
+        free(p->files[i].data);
+    }
+    free(p->files);
     program_texts_fini(&p->texts);
     free(p);
 }
@@ -111,6 +123,31 @@ static int compile_all(struct program *p, const struct program_options *o, struc
     return r;
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct text *)a)->name, ((const struct text *)b)->name);
+}
+
+static void keep_texts(struct program *p, const struct program_options *o)
+{
+    p->files = xcalloc(o->text_count + 1, sizeof(*p->files));
+    for (size_t i = 0; i < o->text_count; i++) {
+        const struct program_file *f = &o->texts[i];
+        p->files[i] = (struct text){xstrdup(f->name), xmemdup(f->text, f->len), f->len};
+    }
+    p->file_count = o->text_count;
+    qsort(p->files, p->file_count, sizeof(*p->files), by_name);
+}
+
+const char *program_text(const struct program *p, const char *name, size_t *ret_len)
+{
+    const struct text key = {.name = (char *)name};
+    const struct text *t = bsearch(&key, p->files, p->file_count, sizeof(key), by_name);
+    if (t != NULL)
+        *ret_len = t->len;
+    return t != NULL ? t->data : NULL;
+}
+
 static void add_file(struct buf *b, const struct program_file *f)
 {
     uint8_t digest[DIGEST_SHA256_LEN];
@@ -126,7 +163,7 @@ static int compare_files(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-// Over the files' names and digests, modules in the order of their names.
+// Over the files' names and digests, modules and then texts in the order of their names.
 static void make_hash(struct program *p, const struct program_options *o)
 {
     struct buf b;
@@ -138,6 +175,8 @@ static void make_hash(struct program *p, const struct program_options *o)
     qsort(sorted, o->module_count, sizeof(struct program_file *), compare_files);
     for (size_t i = 0; i < o->module_count; i++)
         add_file(&b, sorted[i]);
+    for (size_t i = 0; i < p->file_count; i++)
+        add_file(&b, &(struct program_file){p->files[i].name, p->files[i].data, p->files[i].len});
     char hex[DIGEST_SHA256_HEX];
     digest_sha256_hex(b.data, b.len, hex);
     memcpy(p->hash, hex, HASH_DIGITS);
@@ -210,6 +249,7 @@ int program_new(const struct program_options *o, struct program **ret, struct er
     atomic_init(&p->refs, 1);
     int r = compile_all(p, o, e);
     if (r == 0) {
+        keep_texts(p, o);
         make_hash(p, o);
         r = run_main(p, o, e);
     }

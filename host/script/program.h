@@ -42,6 +42,8 @@ struct program_options {
     struct program_file main;
     const struct program_file *modules; // other .lua files, for require by stem ("lib" or "lib.lua")
     size_t module_count;
+    const struct program_file *texts; // the files that are no Lua, for world.data; they count for the hash
+    size_t text_count;
     uint64_t cpu_us; // for running the main chunk once; 0: 100 ms
     size_t memory;   // 0: 16 MiB
 };
@@ -56,6 +58,9 @@ void program_unref(struct program *p);
 const struct program_spec *program_spec(const struct program *p);
 const char *
 program_hash(const struct program *p); // hex SHA-256 over all its files, first 16 digits: the version
+
+// The text of that name, borrowed; NULL: there is none.
+const char *program_text(const struct program *p, const char *name, size_t *ret_len);
 
 // Any text: does it compile? For modules and specs. 0 or -ERR_PARSE with file:line.
 int program_check(const struct program_file *f, struct err *e);
