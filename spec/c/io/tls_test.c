@@ -62,7 +62,7 @@ static void test_bad_ca(void **state)
     assert_refused("no PEM at all", NULL, NULL, "the certificate-authority holds no certificate");
     assert_refused(ca.key, NULL, NULL, "the certificate-authority holds no certificate");
     assert_refused("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", NULL, NULL,
-                   "the CA is damaged");
+                   "the certificate-authority is damaged");
     char *cut = xasprintf("%s%.*s", ca.cert, 200, ca.cert);
     assert_refused(cut, NULL, NULL, "certificate 2");
     free(cut);
@@ -79,7 +79,7 @@ static void test_bad_client(void **state)
     assert_refused(NULL, client.cert, client.cert, "the client-key holds no private key");
     assert_refused(NULL, client.cert, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
                    "the client-key");
-    assert_refused("bad", client.cert, client.key, "the CA");
+    assert_refused("bad", client.cert, client.key, "the certificate-authority");
 }
 
 static void test_encrypted_key(void **state)
