@@ -134,7 +134,7 @@ static int take_list(struct kit_call *c, lua_State *L)
 
 // Arguments that are texts, or absent.
 struct texts {
-    const char *items[3];
+    const char *items[4];
     int count;
 };
 
@@ -187,6 +187,18 @@ static int world_children(void *ud, const char *kind, struct world_list *ret, st
     struct texts args = {{kind}, 1};
     struct kit_call c = {ud, "children", push_all, &args, 1, take_list, ret, e, 0};
     return call(&c);
+}
+
+static int world_child(void *ud, const char *api_version, const char *kind, const char *ns, const char *name,
+                       struct world_object *ret, struct err *e)
+{
+    struct texts args = {{api_version, kind, ns, name}, 4};
+    struct world_object o = {0};
+    struct kit_call c = {ud, "child", push_all, &args, 4, take_object, &o, e, 0};
+    int r = call(&c);
+    if (r == 0)
+        *ret = o;
+    return r;
 }
 
 static const char *world_data(void *ud, const char *key, size_t *ret_len)
@@ -255,6 +267,7 @@ static const struct world_ops world_ops = {
     .data = world_data,
     .log = world_log,
     .secret_value = world_secret_value,
+    .child = world_child,
 };
 
 // --- programs ---

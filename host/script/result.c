@@ -136,15 +136,18 @@ static int write_after(struct result_checker *c, const struct value_path *path)
     return result_write_list(c, path, write_reference);
 }
 
-static int refuse_ready(struct result_checker *c, const struct value_path *path)
+// The function's verdict (script/ready.h).
+static int write_ready(struct result_checker *c, const struct value_path *path)
 {
-    return result_bad(c, path, "is not supported yet: leave it out");
+    if (!lua_isboolean(c->L, -1))
+        return result_wrong_type(c, path, "a function of the live object that returns true or false");
+    return write_flag(c, path);
 }
 
 // Sorted by name, as they are written.
 static const struct result_field apply_fields[] = {
     {"adopt", write_adopt}, {"after", write_after},  {"keep", write_flag},    {"object", write_object},
-    {"once", write_flag},   {"ready", refuse_ready}, {"replace", write_flag}, {NULL, NULL},
+    {"once", write_flag},   {"ready", write_ready}, {"replace", write_flag}, {NULL, NULL},
 };
 static const struct result_field patch_fields[] = {
     {"force", write_flag},

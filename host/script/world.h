@@ -39,6 +39,9 @@ struct world_ops {
     // level: "error", "warn", "info", "debug"; fields: a JSON object text or NULL
     void (*log)(void *ud, const char *level, const char *message, const char *fields);
     int (*secret_value)(void *ud, const char *name, int length, const char *charset, char *out /* length + 1 */, struct err *e);
+    // The key's own live child, for its `ready` function; absent when it is another's. ns NULL: not given.
+    int (*child)(void *ud, const char *api_version, const char *kind, const char *ns, const char *name, struct world_object *ret,
+                 struct err *e);
 };
 
 #endif

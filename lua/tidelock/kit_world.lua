@@ -180,6 +180,19 @@ function World:children(kind)
   return texts
 end
 
+--- The live child that an apply entry's `ready` is asked about.
+function World:child(api_version, kind, namespace, name)
+  namespace = namespace or metadata(self.subject).namespace
+  for _, object in ipairs(self.given_children or self.objects) do
+    local own = self.given_children ~= nil or is_owned_by(object, metadata(self.subject).uid)
+    local meta = metadata(object)
+    if own and object.apiVersion == api_version and object.kind == kind and meta.name == name
+      and (meta.namespace == nil or meta.namespace == namespace) then
+      return encode(object)
+    end
+  end
+end
+
 -- Like the host's: the same on every pass, another one for each subject and name.
 function World:secret_value(name, length, charset)
   charset = charset or "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -201,6 +214,7 @@ local function bind(world)
     get = function(...) return world:get(...) end,
     list = function(...) return world:list(...) end,
     children = function(...) return world:children(...) end,
+    child = function(...) return world:child(...) end,
     secret_value = function(...) return world:secret_value(...) end,
     data = function(key) return world.data[key] end,
     log = function(level, message, fields)

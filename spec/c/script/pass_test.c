@@ -34,6 +34,57 @@ static void test_reads_the_world(void **state)
     support_value("return #world.children('v1/Pod')", "0");
 }
 
+// What `ready` of an entry for pod `name` becomes in the result.
+static void expect_ready(const char *name, const char *function, const char *verdict)
+{
+    char *body =
+        xasprintf("return {apply = {{object = {apiVersion = 'v1', kind = 'Pod', metadata = {name = '%s'}}, "
+                  "ready = %s}}}",
+                  name, function);
+    char *want = xasprintf(
+        "{\"apply\":[{\"object\":{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{\"name\":\"%s\"}},"
+        "\"ready\":%s}]}",
+        name, verdict);
+    struct program *p = support_program(body);
+    struct pass_runner *r = pass_runner_new(NULL);
+    struct fake_world w = {0};
+    struct pass_output out;
+    support_run(r, p, &w, NULL, &out);
+    assert_string_equal(out.err.text, "");
+    assert_string_equal(out.result.data, want);
+    pass_output_fini(&out);
+    pass_runner_free(r);
+    program_unref(p);
+    free(body);
+    free(want);
+}
+
+static void test_asks_whether_children_are_ready(void **state)
+{
+    (void)state;
+    expect_ready("a", "function(live) return live.spec.nodeName == 'n1' end", "true");
+    expect_ready("a", "function(live) live.spec = 1 return live.status ~= nil end", "false");
+    expect_ready("a", "function(live) return live.status end", "false");
+    expect_ready("a", "function(live) return world.now() > 0 end", "true");
+    expect_ready("z", "function(live) error('not called') end", "false");
+    expect_ready("z", "object.data.k == 'v'", "true"); // a verdict that needs no live object
+}
+
+#define READY(function)                                                                                      \
+    "local cm = {apiVersion = 'v1', kind = 'Pod', metadata = {name = 'a'}}\n"                                \
+    "return {apply = {{object = cm, ready = function(live) " function " end}}}"
+
+static void test_errors_of_ready_are_errors_of_the_pass(void **state)
+{
+    (void)state;
+    support_end(READY("error('not yet')"), PASS_RAISED, "apply[1].ready: t.lua:3: not yet");
+    support_end(READY("return 1"), PASS_RAISED, "apply[1].ready: must return true or false, got a number");
+    support_end(READY("live()"), PASS_RAISED, "apply[1].ready: t.lua:3: attempt to call");
+    support_end(READY(""), PASS_RAISED, "apply[1].ready: must return true or false, but returned nothing");
+    support_end(READY("while true do end"), PASS_DEADLINE, "apply[1].ready: ");
+    support_end(READY("require('tidelock').retry('NotYet', 'wait')"), PASS_RETRY, "apply[1].ready: wait");
+}
+
 static void test_passes_queries_on(void **state)
 {
     (void)state;
@@ -271,6 +322,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_returns_a_result),
         cmocka_unit_test(test_reads_the_world),
+        cmocka_unit_test(test_asks_whether_children_are_ready),
+        cmocka_unit_test(test_errors_of_ready_are_errors_of_the_pass),
         cmocka_unit_test(test_passes_queries_on),
         cmocka_unit_test(test_names_wrong_arguments),
         cmocka_unit_test(test_stops_are_not_catchable),

@@ -145,7 +145,7 @@ static void test_unknown_fields_name_the_nearest(void **state)
     expect_error(L, "return {apply = {{object = cm('a'), recreate = true}}}",
                  "apply[1].recreate: is not a field here: did you mean \"replace\"?");
     expect_error(L, "return {apply = {{object = cm('a'), ready = print}}}",
-                 "apply[1].ready: is not supported yet");
+                 "apply[1].ready: expected a function of the live object that returns true or false, got");
     expect_error(L, "return {patch = {{object = cm('a'), once = true}}}",
                  "patch[1].once: is not a field here");
     expect_error(L, "return {['\\255'] = 1}", "?: is not a field here");

@@ -92,8 +92,21 @@ static inline int fake_secret(void *ud, const char *name, int length, const char
     return 0;
 }
 
-static const struct world_ops fake_ops = {fake_get,  fake_list, fake_children,
-                                          fake_data, fake_log,  fake_secret};
+// The only child is pod a.
+static inline int fake_child(void *ud, const char *api_version, const char *kind, const char *ns,
+                             const char *name, struct world_object *ret, struct err *e)
+{
+    struct fake_world *w = ud;
+    (void)e;
+    snprintf(w->last_kind, sizeof(w->last_kind), "%s/%s", api_version, kind);
+    snprintf(w->last_ns, sizeof(w->last_ns), "%s", ns != NULL ? ns : "");
+    if (strcmp(name, "a") == 0)
+        *ret = (struct world_object){fake_pod_a, strlen(fake_pod_a)};
+    return 0;
+}
+
+static const struct world_ops fake_ops = {fake_get, fake_list,   fake_children, fake_data,
+                                          fake_log, fake_secret, fake_child};
 
 static const char fake_subject[] =
     "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"s\","
