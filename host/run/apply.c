@@ -219,14 +219,21 @@ static void start(void *ud)
 {
     struct job *j = ud;
     const struct plan *p = j->in.plan;
-    struct inventory_kind *kinds = xcalloc(p->count + 1, sizeof kinds[0]);
+    const struct gvk *subject = object_gvk(j->in.subject);
+    struct inventory_kind *kinds = xcalloc(p->count + 2, sizeof kinds[0]);
     size_t n = 0;
+    bool leaves = false; // something that has to be given back one day
     for (size_t i = 0; i < p->count; i++) {
         const struct op *op = &p->ops[i];
+        leaves |= op->kind == OP_CREATE || op->kind == OP_PATCH || op->kind == OP_FINALIZER;
         if (op->kind == OP_CREATE || op->kind == OP_PATCH)
-            kinds[n++] = (struct inventory_kind){(char *)op->resource.gvk->group,
-                                                 (char *)op->resource.gvk->kind, op->kind == OP_PATCH};
+            kinds[n++] =
+                (struct inventory_kind){(char *)op->resource.gvk->group, (char *)op->resource.gvk->kind,
+                                        .patched = op->kind == OP_PATCH};
     }
+    if (leaves)
+        kinds[n++] =
+            (struct inventory_kind){(char *)subject->group, (char *)subject->kind, .subject = true};
     inventory_add(j->in.inventory, kinds, n, on_inventory, j);
     free(kinds);
 }

@@ -149,6 +149,8 @@ void controller_open_kinds(struct controller *c)
         if (discovery_find_group_kind(c->env->discovery, kinds[i].group, kinds[i].kind, &r) !=
             DISCOVERY_FOUND)
             continue; // no such kind (any more): it has no objects
+        if (kinds[i].subject)
+            continue;
         if (kinds[i].patched)
             know_patch_kind(c, r.gvk);
         else if (!has_kind(c, r.gvk))

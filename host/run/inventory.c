@@ -33,6 +33,13 @@ struct inventory {
     struct pending *pending;
 };
 
+// The keys of its data, one for each role a kind can have.
+static const struct {
+    const char *key;
+    struct inventory_kind kind;
+} roles[] = {{"children", {0}}, {"patched", {.patched = true}}, {"subjects", {.subject = true}}};
+enum { ROLES = sizeof roles / sizeof roles[0] };
+
 static const struct resource *config_maps(void)
 {
     static struct resource r = {.plural = "configmaps", .namespaced = true};
@@ -59,26 +66,28 @@ size_t inventory_kinds(const struct inventory *i, const struct inventory_kind **
     return i->written;
 }
 
-static bool has_within(const struct inventory *i, size_t n, const char *group, const char *kind, bool patched)
+static bool is_among(const struct inventory_kind *kinds, size_t n, const struct inventory_kind *x)
 {
     for (size_t k = 0; k < n; k++)
-        if (i->kinds[k].patched == patched && str_eq(i->kinds[k].group, group) &&
-            str_eq(i->kinds[k].kind, kind))
+        if (kinds[k].patched == x->patched && kinds[k].subject == x->subject &&
+            str_eq(kinds[k].group, x->group) && str_eq(kinds[k].kind, x->kind))
             return true;
     return false;
 }
 
 bool inventory_has(const struct inventory *i, const char *group, const char *kind, bool patched)
 {
-    return has_within(i, i->written, group, kind, patched);
+    struct inventory_kind x = {(char *)group, (char *)kind, .patched = patched};
+    return is_among(i->kinds, i->written, &x);
 }
 
-static void add_kind(struct inventory *i, const char *group, const char *kind, bool patched)
+static void add_kind(struct inventory_kind **kinds, size_t *count, const struct inventory_kind *x)
 {
-    if (has_within(i, i->count, group, kind, patched))
+    if (is_among(*kinds, *count, x))
         return;
-    i->kinds = xreallocarray(i->kinds, i->count + 1, sizeof i->kinds[0]);
-    i->kinds[i->count++] = (struct inventory_kind){xstrdup(group), xstrdup(kind), patched};
+    *kinds = xreallocarray(*kinds, *count + 1, sizeof(*kinds)[0]);
+    (*kinds)[(*count)++] =
+        (struct inventory_kind){xstrdup(x->group), xstrdup(x->kind), x->patched, x->subject};
 }
 
 // ---- loading
@@ -94,8 +103,14 @@ static void again(struct inventory *i, const struct api_status *why)
     loop_timer_start(i->retry, random_jitter_ms(&i->random, ms, 0.2));
 }
 
+char *inventory_name(const char *script_hash)
+{
+    return xasprintf("tidelock-inventory-%s", script_hash);
+}
+
 // "group/Kind" a line
-static void read_kinds(struct inventory *i, const char *text, bool patched)
+static void read_kinds(struct inventory_kind **kinds, size_t *count, const char *text,
+                       const struct inventory_kind *role)
 {
     struct strset lines;
     strset_init(&lines);
@@ -105,9 +120,34 @@ static void read_kinds(struct inventory *i, const char *text, bool patched)
         if (slash == NULL)
             continue;
         *slash = '\0';
-        add_kind(i, lines.items[k], slash + 1, patched);
+        add_kind(kinds, count,
+                 &(struct inventory_kind){lines.items[k], slash + 1, role->patched, role->subject});
     }
     strset_fini(&lines);
+}
+
+static void read_all(const json *config_map, struct inventory_kind **kinds, size_t *count)
+{
+    const json *data = json_get(config_map, "data");
+    for (size_t r = 0; r < ROLES; r++)
+        read_kinds(kinds, count, json_get_str(data, roles[r].key), &roles[r].kind);
+}
+
+size_t inventory_read(const json *config_map, struct inventory_kind **ret)
+{
+    size_t n = 0;
+    *ret = NULL;
+    read_all(config_map, ret, &n);
+    return n;
+}
+
+void inventory_kinds_free(struct inventory_kind *kinds, size_t count)
+{
+    for (size_t k = 0; k < count; k++) {
+        free(kinds[k].group);
+        free(kinds[k].kind);
+    }
+    free(kinds);
 }
 
 static void on_loaded(void *ud, struct client_result *res)
@@ -123,11 +163,8 @@ static void on_loaded(void *ud, struct client_result *res)
         again(i, res->failure);
         return;
     }
-    if (res->failure == NULL) {
-        const json *data = json_get(json_root(res->doc), "data");
-        read_kinds(i, json_get_str(data, "children"), false);
-        read_kinds(i, json_get_str(data, "patched"), true);
-    }
+    if (res->failure == NULL)
+        read_all(json_root(res->doc), &i->kinds, &i->count);
     i->written = i->count;
     i->loaded = true;
     i->failures = 0;
@@ -151,7 +188,7 @@ struct inventory *inventory_new(struct client *c, const struct script *script, u
     i->client = c;
     i->as = identity_host; // the script itself may not touch it
     i->ns = xstrdup(script->host->host_namespace);
-    i->name = xasprintf("tidelock-inventory-%s", script->hash);
+    i->name = inventory_name(script->hash);
     i->script = xasprintf("%s/%s", script->ns, script->name);
     i->on_change = on_change;
     i->on_trouble = on_trouble;
@@ -164,31 +201,32 @@ struct inventory *inventory_new(struct client *c, const struct script *script, u
 
 // ---- writing
 
-static void write_kinds(struct json_writer *w, const struct inventory *i, const char *key, bool patched)
+static void write_kinds(struct json_writer *w, const char *key, const struct inventory_kind *role,
+                        const struct inventory_kind *kinds, size_t count)
 {
     struct buf lines;
     buf_init(&lines, 1 << 20);
-    for (size_t k = 0; k < i->count; k++)
-        if (i->kinds[k].patched == patched)
-            buf_addf(&lines, "%s/%s\n", i->kinds[k].group, i->kinds[k].kind);
+    for (size_t k = 0; k < count; k++)
+        if (kinds[k].patched == role->patched && kinds[k].subject == role->subject &&
+            !is_among(kinds, k, &kinds[k]))
+            buf_addf(&lines, "%s/%s\n", kinds[k].group, kinds[k].kind);
     if (lines.len > 0)
         jw_member_str(w, key, lines.data);
     buf_fini(&lines);
 }
 
-static char *own_body(const struct inventory *i, size_t *ret_len)
+void inventory_write(struct buf *out, const char *ns, const char *name, const char *script,
+                     const struct inventory_kind *kinds, size_t count)
 {
-    struct buf body;
     struct json_writer w;
-    buf_init(&body, 1 << 20);
-    jw_init(&w, &body);
+    jw_init(&w, out);
     jw_object(&w);
     jw_member_str(&w, "apiVersion", "v1");
     jw_member_str(&w, "kind", "ConfigMap");
     jw_key(&w, "metadata");
     jw_object(&w);
-    jw_member_str(&w, "name", i->name);
-    jw_member_str(&w, "namespace", i->ns);
+    jw_member_str(&w, "name", name);
+    jw_member_str(&w, "namespace", ns);
     jw_key(&w, "labels");
     jw_object(&w);
     jw_member_str(&w, MARKS_LABEL_INVENTORY, "true");
@@ -196,11 +234,18 @@ static char *own_body(const struct inventory *i, size_t *ret_len)
     jw_object_end(&w);
     jw_key(&w, "data");
     jw_object(&w);
-    jw_member_str(&w, "script", i->script);
-    write_kinds(&w, i, "children", false);
-    write_kinds(&w, i, "patched", true);
+    jw_member_str(&w, "script", script);
+    for (size_t r = 0; r < ROLES; r++)
+        write_kinds(&w, roles[r].key, &roles[r].kind, kinds, count);
     jw_object_end(&w);
     jw_object_end(&w);
+}
+
+static char *own_body(const struct inventory *i, size_t *ret_len)
+{
+    struct buf body;
+    buf_init(&body, 1 << 20);
+    inventory_write(&body, i->ns, i->name, i->script, i->kinds, i->count);
     return buf_take(&body, ret_len);
 }
 
@@ -260,8 +305,8 @@ void inventory_add(struct inventory *i, const struct inventory_kind *kinds, size
 {
     bool missing = false;
     for (size_t k = 0; k < count; k++) {
-        add_kind(i, kinds[k].group, kinds[k].kind, kinds[k].patched);
-        missing |= !inventory_has(i, kinds[k].group, kinds[k].kind, kinds[k].patched);
+        add_kind(&i->kinds, &i->count, &kinds[k]);
+        missing |= !is_among(i->kinds, i->written, &kinds[k]);
     }
     if (!missing) {
         on_done(ud, 0, NULL);
@@ -284,11 +329,7 @@ void inventory_free(struct inventory *i)
         call_cancel(i->call);
     tell_pending(i, -ERR_CANCELED, &e);
     loop_timer_free(i->retry);
-    for (size_t k = 0; k < i->count; k++) {
-        free(i->kinds[k].group);
-        free(i->kinds[k].kind);
-    }
-    free(i->kinds);
+    inventory_kinds_free(i->kinds, i->count);
     free(i->ns);
     free(i->name);
     free(i->script);

@@ -1,6 +1,7 @@
-// What the host remembers of a script across restarts: the kinds it has children of and the kinds it has
-// patched. One small ConfigMap a script in the host's namespace, written before the first child of a new
-// group/Kind. Loop thread.
+// What the host remembers of a script across restarts: the kinds it has children of, the kinds it has
+// patched, and the kinds of its subjects (whose finalizers are to be handed back one day). One small
+// ConfigMap a script in the host's namespace, written before the first child of a new group/Kind. Loop
+// thread.
 #ifndef RUN_INVENTORY_H
 #define RUN_INVENTORY_H
 
@@ -15,7 +16,19 @@ struct inventory;
 struct inventory_kind {
     char *group, *kind;
     bool patched; // of objects it patched, not of children
+    bool subject; // of its subjects; then `patched` is false
 };
+
+// The ConfigMap of the script with this hash; free().
+char *inventory_name(const char *script_hash);
+// The kinds that stand in an inventory's document; *ret and its strings are the caller's
+// (inventory_kinds_free).
+size_t inventory_read(const json *config_map, struct inventory_kind **ret);
+void inventory_kinds_free(struct inventory_kind *kinds, size_t count);
+// Writes the body of its apply: kinds that are there more than once are written once. `script` is
+// "namespace/name", for people.
+void inventory_write(struct buf *out, const char *ns, const char *name, const char *script,
+                     const struct inventory_kind *kinds, size_t count);
 
 // `on_change` tells that the kinds are there (the first time: loaded, perhaps with none) or more have come.
 // Loading is retried with back-off until it works; `on_trouble` tells why it does not.
