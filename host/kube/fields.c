@@ -7,17 +7,23 @@
 #include "base/hash.h"
 #include "base/strset.h"
 #include "kube/fields_items.h"
-
-enum { PATH_MAX_BYTES = 64 * 1024 };
+#include "kube/meaning.h"
+#include "kube/step.h"
 
 // Where a node stands, as far as it matters: what the server strips from every set, and which maps can not be
 // atomic.
 enum level { LEVEL_ROOT, LEVEL_METADATA, LEVEL_META_MAP, LEVEL_TOP, LEVEL_DEEP };
 
+// Where the walk stands.
+struct place {
+    struct step step;
+    enum level level;
+    const struct schema_node *type;
+    const json *fallback;
+};
+
 struct walk {
-    fields_equal_fn *equal;
-    void *ud;
-    struct buf path;
+    struct buf *path; // NULL: nobody asks
 };
 
 const json *fields_of_manager(const json *entries, const char *manager, const char *subresource)
@@ -68,159 +74,85 @@ static bool is_granular(enum level level)
     return level == LEVEL_METADATA || level == LEVEL_META_MAP || level == LEVEL_TOP;
 }
 
-// ---- paths
+// ---- places
 
-static bool is_plain(const char *name)
+static struct place member(const struct place *at, const char *name)
 {
-    return *name != '\0' && strpbrk(name, ".[]\"") == NULL;
+    struct place p = {.step = {.up = &at->step, .name = name}, .level = level_below(at->level, name)};
+    p.type = schema_member(at->type, name, strlen(name), &p.fallback);
+    return p;
 }
 
-static size_t push_name(struct walk *w, const char *name)
+static struct place element(const struct place *at, const struct fields_item *item, size_t index)
 {
-    size_t before = w->path.len;
-    if (!is_plain(name))
-        buf_addf(&w->path, "[\"%s\"]", name);
-    else
-        buf_addf(&w->path, "%s%s", before == 0 ? "" : ".", name);
-    return before;
+    return (struct place){.step = {.up = &at->step, .item = item, .index = index},
+                          .level = LEVEL_DEEP,
+                          .type = schema_element(at->type)};
 }
 
-static void pop(struct walk *w, size_t before)
+// A verdict that is reached here.
+static enum fields_verdict tell(struct walk *w, const struct place *at, enum fields_verdict v)
 {
-    w->path.len = before;
-    w->path.failed = false;
-    if (w->path.data != NULL)
-        w->path.data[before] = '\0';
-}
-
-static const char *path_text(const struct walk *w)
-{
-    return w->path.data == NULL ? "" : w->path.data;
+    if (v != FIELDS_SAME && w->path != NULL)
+        step_path(&at->step, w->path);
+    return v;
 }
 
 // ---- values
 
-// What a server leaves out when it writes a value with "omitempty".
-static bool is_zero(const json *v)
-{
-    int64_t n;
-    if (json_is_string(v))
-        return json_str_len(v) == 0;
-    if (json_is_object(v) || json_is_array(v))
-        return json_count(v) == 0;
-    if (json_is_number(v))
-        return json_int(v, &n) == 0 && n == 0;
-    return json_is_null(v) || (json_is_bool(v) && !json_true(v));
-}
-
-static bool same_value(struct walk *w, const json *desired, const json *live);
-
-static bool same_member(struct walk *w, const char *name, const json *desired, const json *live)
-{
-    size_t before = push_name(w, name);
-    if (!same_value(w, desired, live))
-        return false;
-    pop(w, before);
-    return true;
-}
-
-static bool same_objects(struct walk *w, const json *desired, const json *live)
-{
-    yyjson_obj_iter in_live = yyjson_obj_iter_with((json *)live),
-                    in_desired = yyjson_obj_iter_with((json *)desired);
-    for (struct json_iter i = json_iter(desired); json_next(&i);)
-        if (!same_member(w, i.key, i.value, yyjson_obj_iter_getn(&in_live, i.key, i.key_len)))
-            return false;
-    for (struct json_iter i = json_iter(live); json_next(&i);)
-        if (yyjson_obj_iter_getn(&in_desired, i.key, i.key_len) == NULL &&
-            !same_member(w, i.key, NULL, i.value))
-            return false;
-    return true;
-}
-
-static bool same_arrays(struct walk *w, const json *desired, const json *live)
-{
-    struct json_iter k = json_iter(live);
-    if (json_count(desired) != json_count(live))
-        return false;
-    for (struct json_iter i = json_iter(desired); json_next(&i) && json_next(&k);) {
-        size_t before = w->path.len;
-        buf_addf(&w->path, "[%zu]", i.index);
-        if (!same_value(w, i.value, k.value))
-            return false;
-        pop(w, before);
-    }
-    return true;
-}
-
-static bool same_value(struct walk *w, const json *desired, const json *live)
-{
-    if (json_is_null(desired) && json_is_null(live))
-        return true;
-    if (desired != NULL && live != NULL && json_equal(desired, live))
-        return true;
-    if (w->equal != NULL && w->equal(w->ud, path_text(w), desired, live))
-        return true;
-    if (json_is_object(desired) && json_is_object(live))
-        return same_objects(w, desired, live);
-    return json_is_array(desired) && json_is_array(live) && same_arrays(w, desired, live);
-}
-
 // A value owned as a whole: a scalar, something atomic, or a map of which nothing inside is owned.
 static enum fields_verdict compare_leaf(struct walk *w, const json *desired, const json *live,
-                                        enum level level)
+                                        const struct place *at)
 {
     bool empty_map = json_is_object(desired) && json_count(desired) == 0;
-    if (empty_map && is_granular(level) && json_is_object(live))
+    if (empty_map && is_granular(at->level) && json_is_object(live))
         return FIELDS_SAME;
-    if (json_is_null(live) && is_zero(desired)) // it is ours, so it was the server that left it out
+    if (json_is_null(live) && meaning_is_zero(desired)) // it is ours, so it was the server that left it out
         return FIELDS_SAME;
-    return same_value(w, desired, live) ? FIELDS_SAME : FIELDS_DIFFER;
+    return meaning_same(at->type, at->fallback, desired, live, &at->step, w->path) ? FIELDS_SAME
+                                                                                   : FIELDS_DIFFER;
 }
 
 // ---- fields that desired has and that are not owned
 
 // An empty granular list owns nothing, and a null owns nothing worth having: then there is nothing to gain.
-static enum fields_verdict unowned(struct walk *w, const json *desired, const json *live, enum level level)
+static enum fields_verdict unowned(struct walk *w, const json *desired, const json *live,
+                                   const struct place *at)
 {
     if (json_is_null(desired))
-        return json_is_null(live) ? FIELDS_SAME : FIELDS_MISSING;
+        return tell(w, at, json_is_null(live) ? FIELDS_SAME : FIELDS_MISSING);
     if (json_is_array(desired) && json_count(desired) == 0)
-        return json_count(live) == 0 ? FIELDS_SAME : FIELDS_MISSING;
+        return tell(w, at, json_count(live) == 0 ? FIELDS_SAME : FIELDS_MISSING);
     if (!json_is_object(desired) || json_count(desired) == 0)
-        return FIELDS_MISSING;
+        return tell(w, at, FIELDS_MISSING);
     for (struct json_iter i = json_iter(desired); json_next(&i);) {
-        if (is_stripped(level, i.key))
+        if (is_stripped(at->level, i.key))
             continue;
-        size_t before = push_name(w, i.key);
-        enum fields_verdict v =
-            unowned(w, i.value, json_getn(live, i.key, i.key_len), level_below(level, i.key));
+        struct place below = member(at, i.key);
+        enum fields_verdict v = unowned(w, i.value, json_getn(live, i.key, i.key_len), &below);
         if (v != FIELDS_SAME)
             return v;
-        pop(w, before);
     }
     return FIELDS_SAME;
 }
 
 static enum fields_verdict compare_unowned_fields(struct walk *w, const json *owned, const json *desired,
-                                                  const json *live, enum level level)
+                                                  const json *live, const struct place *at)
 {
     yyjson_obj_iter in_owned = yyjson_obj_iter_with((json *)owned);
     struct buf key; // "f:name"
     enum fields_verdict v = FIELDS_SAME;
     buf_init(&key, SIZE_MAX / 2); // as long as a name that was read
     for (struct json_iter i = json_iter(desired); v == FIELDS_SAME && json_next(&i);) {
-        if (is_stripped(level, i.key))
+        if (is_stripped(at->level, i.key))
             continue;
         buf_reset(&key);
         buf_add_str(&key, "f:");
         buf_add(&key, i.key, i.key_len);
         if (owned != NULL && yyjson_obj_iter_getn(&in_owned, key.data, key.len) != NULL)
             continue;
-        size_t before = push_name(w, i.key);
-        v = unowned(w, i.value, json_getn(live, i.key, i.key_len), level_below(level, i.key));
-        if (v == FIELDS_SAME)
-            pop(w, before);
+        struct place below = member(at, i.key);
+        v = unowned(w, i.value, json_getn(live, i.key, i.key_len), &below);
     }
     buf_fini(&key);
     return v;
@@ -229,68 +161,74 @@ static enum fields_verdict compare_unowned_fields(struct walk *w, const json *ow
 // ---- the walk
 
 static enum fields_verdict compare(struct walk *w, const json *owned, const json *desired, const json *live,
-                                   enum level level);
+                                   const struct place *at);
 
 static bool is_field(const struct json_iter *i)
 {
     return i->key_len >= 2 && memcmp(i->key, "f:", 2) == 0;
 }
 
+// A Secret's stringData is kept in its data.
+static const json *kept_elsewhere(const json *live, const struct place *at)
+{
+    const struct schema_node *values = at->type == NULL ? NULL : at->type->items;
+    bool text = at->level == LEVEL_TOP && values != NULL && values->meaning == SCHEMA_SECRET_TEXT;
+    return text ? json_get(live, "data") : NULL;
+}
+
 static enum fields_verdict compare_map(struct walk *w, const json *owned, const json *desired,
-                                       const json *live, enum level level)
+                                       const json *live, const struct place *at)
 {
     yyjson_obj_iter in_desired = yyjson_obj_iter_with((json *)desired);
     yyjson_obj_iter in_live = yyjson_obj_iter_with(json_is_object(live) ? (json *)live : NULL);
     size_t owned_here = 0, wanted = 0;
     for (struct json_iter i = json_iter(owned); json_next(&i);) {
-        if (!is_field(&i) || is_stripped(level, i.key + 2))
+        if (!is_field(&i) || is_stripped(at->level, i.key + 2))
             continue;
         const char *name = i.key + 2;
         const json *d = yyjson_obj_iter_getn(&in_desired, name, i.key_len - 2);
         const json *l = in_live.obj == NULL ? NULL : yyjson_obj_iter_getn(&in_live, name, i.key_len - 2);
-        size_t before = push_name(w, name);
-        enum fields_verdict v =
-            d == NULL ? FIELDS_EXTRA : compare(w, i.value, d, l, level_below(level, name));
+        struct place below = member(at, name);
+        if (l == NULL)
+            l = kept_elsewhere(live, &below);
+        enum fields_verdict v = d == NULL ? tell(w, &below, FIELDS_EXTRA) : compare(w, i.value, d, l, &below);
         if (v != FIELDS_SAME)
             return v;
-        pop(w, before);
         owned_here++;
     }
     for (struct json_iter i = json_iter(desired); json_next(&i);)
-        wanted += !is_stripped(level, i.key);
-    return wanted == owned_here ? FIELDS_SAME : compare_unowned_fields(w, owned, desired, live, level);
+        wanted += !is_stripped(at->level, i.key);
+    return wanted == owned_here ? FIELDS_SAME : compare_unowned_fields(w, owned, desired, live, at);
 }
 
 static enum fields_verdict compare_item(struct walk *w, const struct fields_item *x, const json *desired,
-                                        const json *live)
+                                        const json *live, const struct place *at)
 {
-    size_t before = w->path.len;
-    fields_item_path(x, &w->path);
-    enum fields_verdict v = desired == NULL ? FIELDS_EXTRA : compare(w, x->set, desired, live, LEVEL_DEEP);
-    if (v == FIELDS_SAME && x->type == 'v' &&
-        live == NULL) // a zero that is an element of a set is not left out
-        v = FIELDS_DIFFER;
-    if (v == FIELDS_SAME)
-        pop(w, before);
+    struct place here = element(at, x, 0);
+    if (desired == NULL)
+        return tell(w, &here, FIELDS_EXTRA);
+    enum fields_verdict v = compare(w, x->set, desired, live, &here);
+    if (v == FIELDS_SAME && x->type == 'v' && live == NULL) // a zero in a set is not left out
+        return tell(w, &here, FIELDS_DIFFER);
     return v;
 }
 
 static enum fields_verdict compare_list(struct walk *w, const json *owned, const json *desired,
-                                        const json *live)
+                                        const json *live, const struct place *at)
 {
     struct fields_items l;
     fields_items_init(&l, owned);
     const json **wanted = xcalloc(l.count + 1, sizeof(*wanted)),
                **there = xcalloc(l.count + 1, sizeof(*there));
     size_t rest = 0, ignored;
-    const json *more = fields_items_match(&l, desired, wanted, &rest);
-    (void)fields_items_match(&l, live, there, &ignored);
+    const json *more = fields_items_match(&l, desired, schema_element(at->type), wanted, &rest);
+    (void)fields_items_match(&l, live, schema_element(at->type), there, &ignored);
     enum fields_verdict v = FIELDS_SAME;
     for (size_t i = 0; i < l.count && v == FIELDS_SAME; i++)
-        v = compare_item(w, &l.items[i], wanted[i], there[i]);
+        v = compare_item(w, &l.items[i], wanted[i], there[i], at);
     if (v == FIELDS_SAME && more != NULL) {
-        buf_addf(&w->path, "[%zu]", rest);
-        v = FIELDS_MISSING;
+        struct place here = element(at, NULL, rest);
+        v = tell(w, &here, FIELDS_MISSING);
     }
     free(wanted);
     free(there);
@@ -308,29 +246,25 @@ static char children(const json *owned)
 }
 
 static enum fields_verdict compare(struct walk *w, const json *owned, const json *desired, const json *live,
-                                   enum level level)
+                                   const struct place *at)
 {
     char type = children(owned);
     if (type == 0)
-        return compare_leaf(w, desired, live, level);
+        return compare_leaf(w, desired, live, at);
     if (json_is_null(desired))
-        return FIELDS_EXTRA;
+        return tell(w, at, FIELDS_EXTRA);
     if (type == 'f')
-        return json_is_object(desired) ? compare_map(w, owned, desired, live, level) : FIELDS_DIFFER;
-    return json_is_array(desired) ? compare_list(w, owned, desired, live) : FIELDS_DIFFER;
+        return json_is_object(desired) ? compare_map(w, owned, desired, live, at)
+                                       : tell(w, at, FIELDS_DIFFER);
+    return json_is_array(desired) ? compare_list(w, owned, desired, live, at) : tell(w, at, FIELDS_DIFFER);
 }
 
 enum fields_verdict fields_compare(const json *owned, const json *desired, const json *live,
-                                   fields_equal_fn *equal, void *ud, struct buf *path)
+                                   const struct schema_node *type, struct buf *path)
 {
-    struct walk w = {.equal = equal, .ud = ud};
-    buf_init(&w.path, PATH_MAX_BYTES);
-    enum fields_verdict v =
-        json_is_object(desired) ? compare_map(&w, owned, desired, live, LEVEL_ROOT) : FIELDS_DIFFER;
-    if (path != NULL && v != FIELDS_SAME)
-        buf_add_str(path, path_text(&w));
-    buf_fini(&w.path);
-    return v;
+    struct walk w = {.path = path};
+    const struct place root = {.level = LEVEL_ROOT, .type = type};
+    return json_is_object(desired) ? compare_map(&w, owned, desired, live, &root) : FIELDS_DIFFER;
 }
 
 // ---- hash
@@ -353,7 +287,7 @@ static uint64_t hash_list(const json *owned, const json *live, uint64_t at)
     const json **there = xcalloc(l.count + 1, sizeof(*there));
     size_t ignored;
     uint64_t sum = 0;
-    (void)fields_items_match(&l, live, there, &ignored);
+    (void)fields_items_match(&l, live, NULL, there, &ignored);
     for (size_t i = 0; i < l.count; i++)
         sum += hash_node(l.items[i].set, there[i], hash_fnv1a(at, l.items[i].text, strlen(l.items[i].text)),
                          LEVEL_DEEP);
@@ -371,10 +305,14 @@ static uint64_t hash_node(const json *owned, const json *live, uint64_t at, enum
         return hash_leaf(live, at, level);
     if (type != 'f')
         return hash_list(owned, live, at);
-    for (struct json_iter i = json_iter(owned); json_next(&i);)
-        if (is_field(&i))
-            sum += hash_node(i.value, json_getn(live, i.key + 2, i.key_len - 2),
-                             hash_fnv1a(at, i.key, i.key_len), level_below(level, i.key + 2));
+    for (struct json_iter i = json_iter(owned); json_next(&i);) {
+        if (!is_field(&i))
+            continue;
+        const json *l = json_getn(live, i.key + 2, i.key_len - 2);
+        if (l == NULL && level == LEVEL_ROOT && strcmp(i.key, "f:stringData") == 0)
+            l = json_get(live, "data"); // where a Secret keeps it
+        sum += hash_node(i.value, l, hash_fnv1a(at, i.key, i.key_len), level_below(level, i.key + 2));
+    }
     return sum;
 }
 

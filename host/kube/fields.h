@@ -11,16 +11,11 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "data/json.h"
+#include "kube/schema.h"
 
 // The fieldsV1 object of `manager` with operation "Apply" (and that subresource, NULL or "" for none) in an
 // array of entries (object_managed, or metadata.managedFields); NULL if there is none.
 const json *fields_of_manager(const json *entries, const char *manager, const char *subresource);
-
-// How a value that is not equal to the letter is judged, e.g. quantities: true when they mean the same. NULL:
-// json_equal only. Asked for a value owned as a whole and, if it says no, for the values inside; either side
-// may be NULL (absent). An owned empty value ("", 0, {}, null) that live lacks is the same without asking:
-// the server left it out. Paths: spec.ports[port=80,protocol="TCP"].name, data["a.b"].
-typedef bool fields_equal_fn(void *ud, const char *path, const json *desired, const json *live);
 
 enum fields_verdict {
     FIELDS_SAME,    // owned set == desired's fields, and every owned value equals live's
@@ -33,10 +28,12 @@ enum fields_verdict {
 // apiVersion, kind, metadata.name, metadata.namespace, metadata.uid, metadata.resourceVersion (and what else
 // the server strips from every set) are passed over. An empty list or a null that is not owned is no missing
 // field while live has nothing there. A map-list item of desired that lacks a key field matches an owned item
-// by its other keys (the server defaulted it). On anything but FIELDS_SAME the first place is written to path
+// by its other keys (the server defaulted it). An owned empty value ("", 0, {}, null) that live lacks is the
+// same: the server left it out. Values owned as a whole are compared by kube/meaning.h with what `type` (the
+// kind's node; NULL: unknown) says of them. On anything but FIELDS_SAME the first place is written to path
 // ("" otherwise).
 enum fields_verdict fields_compare(const json *owned, const json *desired, const json *live,
-                                   fields_equal_fn *equal, void *ud, struct buf *path /* may be NULL */);
+                                   const struct schema_node *type, struct buf *path /* may be NULL */);
 
 // Hash of the values that `owned` selects in live: unchanged while nobody changed a field of ours.
 uint64_t fields_hash_owned(const json *owned, const json *live);

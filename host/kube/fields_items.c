@@ -31,27 +31,36 @@ void fields_items_fini(struct fields_items *l)
     free(l->items);
 }
 
+// May the server give the key this value where there is none?
+static bool may_be_default(const struct schema_node *element, const struct json_iter *key)
+{
+    const json *fallback;
+    (void)schema_member(element, key->key, key->key_len, &fallback);
+    return fallback == NULL || json_equal(fallback, key->value);
+}
+
 // `partial`: a key that the node lacks was or will be given by the server's default.
-static bool key_matches(const json *key, const json *node, bool partial)
+static bool key_matches(const json *key, const json *node, bool partial, const struct schema_node *element)
 {
     if (!json_is_object(key) || !json_is_object(node))
         return false;
     for (struct json_iter i = json_iter(key); json_next(&i);) {
         const json *v = json_getn(node, i.key, i.key_len);
-        if (json_is_null(v) ? !partial : !json_equal(v, i.value))
+        if (json_is_null(v) ? !partial || !may_be_default(element, &i) : !json_equal(v, i.value))
             return false;
     }
     return true;
 }
 
-static bool item_matches(const struct fields_item *x, const json *node, size_t index, bool partial)
+static bool item_matches(const struct fields_item *x, const json *node, size_t index, bool partial,
+                         const struct schema_node *element)
 {
     int64_t n;
     if (x->key == NULL)
         return false;
     switch (x->type) {
     case 'k':
-        return key_matches(x->key, node, partial);
+        return key_matches(x->key, node, partial, element);
     case 'v':
         return json_equal(x->key, node);
     default:
@@ -140,7 +149,7 @@ static const json *take_exact(struct elements *e, const struct fields_item *x)
     uint64_t hash = x->key == NULL ? 0 : item_hash(x);
     for (size_t k = first_with(e, hash); k < e->count && e->items[k].hash == hash; k++) {
         const json *node = e->items[k].node;
-        if (node == NULL || !item_matches(x, node, e->items[k].index, false))
+        if (node == NULL || !item_matches(x, node, e->items[k].index, false, NULL))
             continue;
         e->items[k].node = NULL;
         return node;
@@ -148,11 +157,12 @@ static const json *take_exact(struct elements *e, const struct fields_item *x)
     return NULL;
 }
 
-static const json *take_partial(struct elements *e, const struct fields_item *x)
+static const json *take_partial(struct elements *e, const struct fields_item *x,
+                                const struct schema_node *element)
 {
     for (size_t k = 0; k < e->count; k++) {
         const json *node = e->items[k].node;
-        if (node == NULL || !item_matches(x, node, e->items[k].index, true))
+        if (node == NULL || !item_matches(x, node, e->items[k].index, true, element))
             continue;
         e->items[k].node = NULL;
         return node;
@@ -160,8 +170,8 @@ static const json *take_partial(struct elements *e, const struct fields_item *x)
     return NULL;
 }
 
-const json *fields_items_match(const struct fields_items *l, const json *array, const json **ret,
-                               size_t *ret_rest)
+const json *fields_items_match(const struct fields_items *l, const json *array,
+                               const struct schema_node *element, const json **ret, size_t *ret_rest)
 {
     struct elements e;
     elements_init(&e, l, array);
@@ -169,7 +179,7 @@ const json *fields_items_match(const struct fields_items *l, const json *array, 
         ret[i] = take_exact(&e, &l->items[i]);
     for (size_t i = 0; i < l->count; i++)
         if (ret[i] == NULL)
-            ret[i] = take_partial(&e, &l->items[i]);
+            ret[i] = take_partial(&e, &l->items[i], element);
     const json *rest = NULL;
     size_t at = SIZE_MAX;
     for (size_t i = 0; i < e.count; i++) {

@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "data/json.h"
+#include "kube/schema.h"
 
 struct fields_item {
     const char *text;     // "k:{...}": the member's key
@@ -25,10 +26,11 @@ struct fields_items {
 void fields_items_init(struct fields_items *l, const json *owned);
 void fields_items_fini(struct fields_items *l);
 // Which element of `array` each item means: ret[i] is NULL where there is none, no element is meant twice.
-// First those whose keys are all equal, then those that lack some of them. Returns the first element that no
-// item means (NULL: all are meant), its index in *ret_rest.
-const json *fields_items_match(const struct fields_items *l, const json *array, const json **ret,
-                               size_t *ret_rest);
+// First those whose keys are all equal, then those that lack some of them: which the server gives its
+// default, by `element`'s type where that is known (may be NULL). Returns the first element that no item
+// means (NULL: all are meant), its index in *ret_rest.
+const json *fields_items_match(const struct fields_items *l, const json *array,
+                               const struct schema_node *element, const json **ret, size_t *ret_rest);
 // "[name=\"app\"]" for messages.
 void fields_item_path(const struct fields_item *x, struct buf *path);
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "data/quantity.h"
 #include "kube/fields.h"
 #include "run/desired.h"
 
@@ -71,25 +70,6 @@ void plan_error(struct plan *p, const char *where, const struct err *e)
     }
 }
 
-// Quantities are spelt in many ways; only under keys that hold them is "1000m" another spelling of "1".
-static bool equal_in_meaning(void *ud, const char *path, const json *desired, const json *live)
-{
-    (void)ud;
-    char number[32];
-    if (json_equal(desired, live))
-        return true;
-    bool quantities = strstr(path, ".requests.") != NULL || strstr(path, ".limits.") != NULL ||
-                      str_has_suffix(path, ".sizeLimit");
-    const char *a = json_str(desired), *b = json_str(live);
-    int64_t n;
-    if (a == NULL && json_int(desired, &n) == 0) {
-        snprintf(number, sizeof number, "%lld", (long long)n);
-        a = number;
-    }
-    return quantities && a != NULL && b != NULL && quantity_valid(a) && quantity_valid(b) &&
-           quantity_compare(a, b) == 0;
-}
-
 bool plan_is_noop(const struct plan_input *in, const struct object *live, const char *manager,
                   const char *subresource, const json *desired, const char *learn_id,
                   uint64_t *ret_desired_hash)
@@ -101,7 +81,7 @@ bool plan_is_noop(const struct plan_input *in, const struct object *live, const 
     if (json_parse(text, n, &managed, NULL) == 0)
         owned = fields_of_manager(json_root(managed), manager, subresource);
     *ret_desired_hash = json_hash(desired);
-    enum fields_verdict v = fields_compare(owned, desired, json_root(doc), equal_in_meaning, NULL, NULL);
+    enum fields_verdict v = fields_compare(owned, desired, json_root(doc), NULL, NULL);
     bool noop = v == FIELDS_SAME || (owned != NULL && learned_same(in->learned, learn_id, *ret_desired_hash,
                                                                    fields_hash_owned(owned, json_root(doc))));
     json_doc_free(managed);

@@ -42,32 +42,26 @@ static const json *root(const struct json_doc *d)
     return d == NULL ? NULL : json_root(d);
 }
 
-static void expect_with(fields_equal_fn *fn, void *ud, const char *owned, const char *desired,
-                        const char *live, enum fields_verdict want, const char *want_path)
+static void expect(const char *owned, const char *desired, const char *live, enum fields_verdict want,
+                   const char *want_path)
 {
     struct json_doc *o = parse(owned), *d = parse(desired), *l = parse(live);
     struct buf path;
     buf_init(&path, 10000);
-    enum fields_verdict got = fields_compare(root(o), root(d), root(l), fn, ud, &path);
+    enum fields_verdict got = fields_compare(root(o), root(d), root(l), NULL, &path);
     const char *got_path = path.data == NULL ? "" : path.data;
     if (got != want || strcmp(got_path, want_path) != 0)
         print_error("owned %s desired %s live %s: %d at \"%s\", not %d at \"%s\"\n", owned, desired, live,
                     got, got_path, want, want_path);
     assert_int_equal(got, want);
     assert_string_equal(got_path, want_path);
-    assert_int_equal(fields_compare(root(o), root(d), root(l), fn, ud, NULL), want);
+    assert_int_equal(fields_compare(root(o), root(d), root(l), NULL, NULL), want);
     buf_fini(&path);
     if (o != NULL)
         json_doc_free(o);
     json_doc_free(d);
     if (l != NULL)
         json_doc_free(l);
-}
-
-static void expect(const char *owned, const char *desired, const char *live, enum fields_verdict want,
-                   const char *path)
-{
-    expect_with(NULL, NULL, owned, desired, live, want, path);
 }
 
 #define SAME FIELDS_SAME, ""
@@ -238,29 +232,6 @@ static void test_odd_sets(void **state)
     expect("[]", "{'a':1}", "{}", FIELDS_MISSING, "a");
     expect("{'f:a':{'k:':{}}}", "{'a':[1]}", "{'a':[1]}", FIELDS_MISSING, "a[0]");
     expect("{'f:a':{'i:-1':{}}}", "{'a':[1]}", "{'a':[1]}", FIELDS_EXTRA, "a[-1]");
-}
-
-static bool quantities(void *ud, const char *path, const json *desired, const json *live)
-{
-    int *asked = ud;
-    ++*asked;
-    return strstr(path, "cpu") != NULL && str_eq(json_str(desired), "1000m") && str_eq(json_str(live), "1");
-}
-
-static void test_equal_fn(void **state)
-{
-    (void)state;
-    int asked = 0;
-    const char *o = "{'f:spec':{'f:limits':{'f:cpu':{},'f:text':{}},'f:list':{}}}";
-    const char *l = "{'spec':{'limits':{'cpu':'1','text':'t'},'list':[{'cpu':'1'}]}}";
-    expect_with(quantities, &asked, o, "{'spec':{'limits':{'cpu':'1','text':'t'},'list':[{'cpu':'1'}]}}", l,
-                SAME);
-    assert_int_equal(asked, 0);
-    expect_with(quantities, &asked, o,
-                "{'spec':{'limits':{'cpu':'1000m','text':'t'},'list':[{'cpu':'1000m'}]}}", l, SAME);
-    assert_true(asked > 0);
-    expect_with(quantities, &asked, o, "{'spec':{'limits':{'cpu':'1','text':'1000m'},'list':[{'cpu':'1'}]}}",
-                l, FIELDS_DIFFER, "spec.limits.text");
 }
 
 static void test_of_manager(void **state)
@@ -491,7 +462,7 @@ static enum fields_verdict judge(struct maker *m, uint64_t *ret_hash)
     assert_int_equal(json_parse(m->owned.data, m->owned.len, &o, NULL), 0);
     assert_int_equal(json_parse(m->desired.data, m->desired.len, &d, NULL), 0);
     assert_int_equal(json_parse(m->live.data, m->live.len, &l, NULL), 0);
-    enum fields_verdict v = fields_compare(json_root(o), json_root(d), json_root(l), NULL, NULL, NULL);
+    enum fields_verdict v = fields_compare(json_root(o), json_root(d), json_root(l), NULL, NULL);
     *ret_hash = fields_hash_owned(json_root(o), json_root(l));
     json_doc_free(o);
     json_doc_free(d);
@@ -564,7 +535,7 @@ static void test_any_documents(void **state)
         if (kept[good % 3] != NULL)
             json_doc_free(kept[good % 3]);
         kept[good % 3] = d;
-        enum fields_verdict v = fields_compare(root(kept[0]), root(d), root(kept[2]), NULL, NULL, NULL);
+        enum fields_verdict v = fields_compare(root(kept[0]), root(d), root(kept[2]), NULL, NULL);
         assert_true(v >= FIELDS_SAME && v <= FIELDS_DIFFER);
         (void)fields_hash_owned(root(d), root(kept[1]));
     }
@@ -579,8 +550,7 @@ int main(void)
         cmocka_unit_test(test_maps),           cmocka_unit_test(test_what_is_passed_over),
         cmocka_unit_test(test_empty_and_null), cmocka_unit_test(test_map_lists),
         cmocka_unit_test(test_defaulted_keys), cmocka_unit_test(test_sets),
-        cmocka_unit_test(test_atomic),         cmocka_unit_test(test_odd_sets),
-        cmocka_unit_test(test_equal_fn),       cmocka_unit_test(test_of_manager),
+        cmocka_unit_test(test_atomic),         cmocka_unit_test(test_odd_sets),       cmocka_unit_test(test_of_manager),
         cmocka_unit_test(test_hash),           cmocka_unit_test(test_made_up_objects),
         cmocka_unit_test(test_any_documents),
     };

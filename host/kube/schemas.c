@@ -1,0 +1,433 @@
+#include "kube/schemas.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include <uthash.h>
+
+#include "base/alloc.h"
+#include "base/strset.h"
+
+enum {
+    REQUEST_MS = 10000, // nobody waits longer for a schema than for two requests
+    PERIOD_MS = 300000,
+    RETRY_MS = 30000,
+    VERSIONS_MAX = 2000, // group-versions asked for
+};
+
+// The document of a group-version.
+struct version {
+    const char *api_version; // key; a kind's, for ever
+    char *path;              // of what is there or comes: it holds the document's hash
+    struct schema *schema;
+    bool pending; // NOT_YET
+    struct call *call;
+    struct schemas *owner;
+    UT_hash_handle hh;
+};
+
+// One compilation. The thread sees its own copies only.
+struct job {
+    struct message message; // first
+    struct loop *loop;
+    struct schemas *owner; // NULL: gone
+    pthread_t thread;
+    bool threaded, joined;
+    struct version *version; // loop thread
+    const char *api_version;
+    char *path;
+    char *text;
+    size_t len;
+    struct schema *schema;
+    LIST_ENTRY(job) link;
+};
+
+// Somebody asked for something new.
+struct wish {
+    struct message message; // first
+    struct ticket *ticket;
+};
+
+// What messages hold of the schemas, which may go before they are run.
+struct ticket {
+    struct schemas *schemas; // NULL: gone; loop thread
+    size_t refs;             // under the lock of the schemas while they are there, then the loop's
+};
+
+struct schemas {
+    struct client *client;
+    struct loop *loop;
+    void (*on_change)(void *ud);
+    void *ud;
+    struct loop_timer *timer;
+    struct call *index_call;
+    bool again;  // asked for while the index was under way
+    bool failed; // something could not be had: try again soon
+    LIST_HEAD(, job) jobs;
+    struct ticket *ticket;
+
+    pthread_mutex_t lock; // what stands below
+    struct version *versions;
+    bool wished; // a message is under way
+    uint64_t sequence;
+};
+
+// ---- the table
+
+static struct version *find(struct schemas *s, const char *api_version)
+{
+    struct version *v;
+    HASH_FIND_STR(s->versions, api_version, v);
+    return v;
+}
+
+// All of them: they stay until the end, so the loop thread may look at them without the lock.
+static struct version **all(struct schemas *s, size_t *ret_count)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&s->lock);
+    struct version **list = xcalloc(HASH_COUNT(s->versions) + 1, sizeof(struct version *));
+    for (struct version *v = s->versions; v != NULL; v = v->hh.next)
+        list[n++] = v;
+    pthread_mutex_unlock(&s->lock);
+    *ret_count = n;
+    return list;
+}
+
+// Loop thread: an answer is there. Takes the reference; NULL keeps what was there.
+static void settle(struct schemas *s, struct version *v, struct schema *schema)
+{
+    struct schema *old = NULL;
+    pthread_mutex_lock(&s->lock);
+    if (schema != NULL) {
+        old = v->schema;
+        v->schema = schema;
+    }
+    v->pending = false;
+    s->sequence++;
+    pthread_mutex_unlock(&s->lock);
+    schema_unref(old);
+}
+
+static void drop(struct schemas *s, struct version *v)
+{
+    struct schema *old;
+    pthread_mutex_lock(&s->lock);
+    old = v->schema;
+    v->schema = NULL;
+    v->pending = false;
+    s->sequence++;
+    pthread_mutex_unlock(&s->lock);
+    schema_unref(old);
+    free(v->path);
+    v->path = NULL;
+}
+
+// ---- compiling
+
+static void deliver(struct schemas *s, struct job *j)
+{
+    struct version *v = j->version;
+    if (!str_eq(v->path, j->path))
+        return; // a newer one comes
+    if (j->schema == NULL)
+        s->failed = true;
+    settle(s, v, j->schema);
+    j->schema = NULL;
+    s->on_change(s->ud);
+}
+
+static void job_done(struct message *m)
+{
+    struct job *j = (struct job *)m;
+    if (j->threaded && !j->joined)
+        pthread_join(j->thread, NULL);
+    if (j->owner != NULL) {
+        LIST_REMOVE(j, link);
+        deliver(j->owner, j);
+    }
+    schema_unref(j->schema);
+    free(j->path);
+    free(j->text);
+    free(j);
+}
+
+static void compile(struct job *j)
+{
+    (void)schema_compile(j->text, j->len, j->api_version, &j->schema, NULL);
+}
+
+static void *job_thread(void *arg)
+{
+    struct job *j = arg;
+    compile(j);
+    loop_post(j->loop, &j->message);
+    return NULL;
+}
+
+static void compile_later(struct schemas *s, struct version *v, const char *text, size_t n)
+{
+    struct job *j = xcalloc(1, sizeof(*j));
+    *j = (struct job){.message = {.run = job_done},
+                      .loop = s->loop,
+                      .owner = s,
+                      .version = v,
+                      .api_version = v->api_version,
+                      .path = xstrdup(v->path),
+                      .text = xmemdup(text, n),
+                      .len = n};
+    LIST_INSERT_HEAD(&s->jobs, j, link);
+    j->threaded =
+        !clock_is_virtual(loop_clock(s->loop)) && pthread_create(&j->thread, NULL, job_thread, j) == 0;
+    if (j->threaded)
+        return;
+    compile(j);
+    loop_post(s->loop, &j->message);
+}
+
+// ---- fetching
+
+static struct call *get(struct schemas *s, const char *path, bool raw,
+                        void (*on_done)(void *ud, struct client_result *res), void *ud)
+{
+    return client_send(
+        s->client,
+        &(struct client_request){
+            .method = METHOD_GET, .path = path, .as = &identity_host, .timeout_ms = REQUEST_MS, .raw = raw},
+        on_done, ud);
+}
+
+static void on_document(void *ud, struct client_result *res)
+{
+    struct version *v = ud;
+    struct schemas *s = v->owner;
+    v->call = NULL;
+    if (res->failure == NULL && res->body_len > 0 && res->body_len <= SCHEMA_DOCUMENT_MAX) {
+        compile_later(s, v, res->body, res->body_len);
+        return;
+    }
+    free(v->path); // another index tries again
+    v->path = NULL;
+    settle(s, v, NULL);
+    s->failed = true;
+    loop_timer_start(s->timer, RETRY_MS);
+    s->on_change(s->ud);
+}
+
+static const char *path_of(const json *index, const struct version *v)
+{
+    bool core = strchr(v->api_version, '/') == NULL;
+    char *name = xasprintf("%s/%s", core ? "api" : "apis", v->api_version);
+    const char *path = json_str(json_path(index, "paths", name, "serverRelativeURL", NULL));
+    free(name);
+    return path != NULL && path[0] == '/' ? path : NULL;
+}
+
+// Fetches what is new, keeps what has the same hash, drops what the server no longer has. True: an answer
+// changed.
+static bool take_index(struct schemas *s, const json *index)
+{
+    bool changed = false;
+    size_t n;
+    struct version **list = all(s, &n);
+    for (size_t i = 0; i < n; i++) {
+        struct version *v = list[i];
+        const char *path = path_of(index, v);
+        if (path != NULL && str_eq(path, v->path))
+            continue;
+        changed = changed || (path == NULL && (v->pending || v->schema != NULL));
+        if (v->call != NULL)
+            call_cancel(v->call);
+        v->call = NULL;
+        if (path == NULL) {
+            drop(s, v);
+            continue;
+        }
+        free(v->path);
+        v->path = xstrdup(path);
+        v->call = get(s, path, true, on_document, v);
+    }
+    free(list);
+    return changed;
+}
+
+// Nobody waits for what does not come. True: somebody did.
+static bool give_up(struct schemas *s)
+{
+    bool changed = false;
+    size_t n;
+    struct version **list = all(s, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (!list[i]->pending || list[i]->path != NULL)
+            continue;
+        settle(s, list[i], NULL);
+        changed = true;
+    }
+    free(list);
+    return changed;
+}
+
+static void on_index(void *ud, struct client_result *res)
+{
+    struct schemas *s = ud;
+    s->index_call = NULL;
+    s->failed = res->failure != NULL && res->failure->http != 404;
+    bool absent = res->failure != NULL && res->failure->http == 404; // an older or a smaller server
+    bool good = res->failure == NULL && res->doc != NULL;
+    bool changed = good ? take_index(s, json_root(res->doc)) : give_up(s);
+    loop_timer_start(s->timer, good || absent ? PERIOD_MS : RETRY_MS);
+    if (s->again) {
+        s->again = false;
+        schemas_refresh(s);
+    }
+    if (changed)
+        s->on_change(s->ud);
+}
+
+void schemas_refresh(struct schemas *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool any = s->versions != NULL;
+    pthread_mutex_unlock(&s->lock);
+    if (!any)
+        return;
+    if (s->index_call != NULL) {
+        s->again = true;
+        return;
+    }
+    loop_timer_stop(s->timer);
+    s->index_call = get(s, "/openapi/v3", false, on_index, s);
+}
+
+static void on_timer(void *ud)
+{
+    schemas_refresh(ud);
+}
+
+// ---- asking
+
+static void on_wish(struct message *m)
+{
+    struct wish *w = (struct wish *)m;
+    struct ticket *t = w->ticket;
+    struct schemas *s = t->schemas;
+    free(w);
+    if (s == NULL) {
+        if (--t->refs == 0)
+            free(t);
+        return;
+    }
+    pthread_mutex_lock(&s->lock);
+    t->refs--;
+    s->wished = false;
+    pthread_mutex_unlock(&s->lock);
+    schemas_refresh(s);
+}
+
+// Under the lock.
+static struct version *wish(struct schemas *s, const char *api_version)
+{
+    if (HASH_COUNT(s->versions) >= VERSIONS_MAX)
+        return NULL;
+    struct version *v = xcalloc(1, sizeof(*v));
+    *v = (struct version){.api_version = api_version, .pending = true, .owner = s};
+    HASH_ADD_KEYPTR(hh, s->versions, v->api_version, strlen(v->api_version), v);
+    if (!s->wished) {
+        struct wish *w = xcalloc(1, sizeof(*w));
+        *w = (struct wish){.message = {.run = on_wish}, .ticket = s->ticket};
+        s->ticket->refs++;
+        s->wished = true;
+        loop_post(s->loop, &w->message);
+    }
+    return v;
+}
+
+enum schemas_answer schemas_find(struct schemas *s, const struct gvk *gvk, struct schema **ret,
+                                 const struct schema_node **ret_node)
+{
+    enum schemas_answer answer = SCHEMAS_NONE;
+    pthread_mutex_lock(&s->lock);
+    struct version *v = find(s, gvk->api_version);
+    if (v == NULL)
+        v = wish(s, gvk->api_version);
+    const struct schema_node *node =
+        v == NULL || v->schema == NULL ? NULL : schema_kind(v->schema, gvk->kind);
+    if (node != NULL) {
+        *ret = schema_ref(v->schema);
+        *ret_node = node;
+        answer = SCHEMAS_FOUND;
+    } else if (v != NULL && v->pending) {
+        answer = SCHEMAS_NOT_YET;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return answer;
+}
+
+uint64_t schemas_sequence(struct schemas *s)
+{
+    pthread_mutex_lock(&s->lock);
+    uint64_t n = s->sequence;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+size_t schemas_bytes(struct schemas *s)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&s->lock);
+    for (const struct version *v = s->versions; v != NULL; v = v->hh.next)
+        n += sizeof(*v) + (v->schema == NULL ? 0 : schema_bytes(v->schema));
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+// ---- life
+
+struct schemas *schemas_new(struct client *c, void (*on_change)(void *ud), void *ud)
+{
+    struct schemas *s = xcalloc(1, sizeof(*s));
+    s->client = c;
+    s->loop = client_loop(c);
+    s->on_change = on_change;
+    s->ud = ud;
+    s->timer = loop_timer_new(s->loop, on_timer, s);
+    s->ticket = xcalloc(1, sizeof(*s->ticket));
+    *s->ticket = (struct ticket){.schemas = s, .refs = 1};
+    LIST_INIT(&s->jobs);
+    pthread_mutex_init(&s->lock, NULL);
+    return s;
+}
+
+void schemas_free(struct schemas *s)
+{
+    if (s == NULL)
+        return;
+    struct job *j;
+    while ((j = LIST_FIRST(&s->jobs)) != NULL) { // its message is posted and frees it
+        LIST_REMOVE(j, link);
+        j->owner = NULL;
+        if (j->threaded) {
+            pthread_join(j->thread, NULL);
+            j->joined = true;
+        }
+    }
+    if (s->index_call != NULL)
+        call_cancel(s->index_call);
+    struct version *v, *next;
+    HASH_ITER (hh, s->versions, v, next) {
+        HASH_DEL(s->versions, v);
+        if (v->call != NULL)
+            call_cancel(v->call);
+        schema_unref(v->schema);
+        free(v->path);
+        free(v);
+    }
+    s->ticket->schemas = NULL;
+    if (--s->ticket->refs == 0)
+        free(s->ticket);
+    loop_timer_free(s->timer);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
