@@ -9,40 +9,57 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/strset.h"
-#include "data/json_write.h"
+#include "run/event_body.h"
+
+#define COMBINED "(combined from similar events): "
 
 enum {
     NOTE_MAX = 1024, // events.k8s.io/v1 refuses longer ones
     REASON_MAX = 128,
+    NAME_MAX_LEN = 180, // of the object, within the Event's
     QUEUE_MAX = 1000,
     BURST = 25,
     REFILL_MS = 5 * 60 * 1000,   // one more event of this object and reason
+    TEXTS_MAX = 10,              // different texts of one object, type and reason ...
+    TEXTS_MS = 10 * 60 * 1000,   // ... within this time, before the rest is combined
     SERIES_MS = 6 * 60 * 1000,   // equal events within this time are one series
     SERIES_WRITE_MS = 30 * 1000, // how often a series is written at most
+    TRIES_MAX = 5,
+    PAUSE_MS = 5 * 1000, // after an answer that did not come, at least
+    DOOMED_MS = 10 * 60 * 1000,
     REMEMBERED_MAX = 4096,
 };
 
 // An event that was or is to be written, remembered so that equal ones only count.
 struct entry {
-    char *id;   // object, type, reason, note
-    char *name; // of the Event
-    struct object *about;
-    char *type, *reason, *action, *note;
-    int64_t first_us, last_us;
-    unsigned count, written; // how many there were; how many the server knows
+    char *id; // object, type, reason, note
+    struct event ev;
+    unsigned written; // how many the server knows of
+    unsigned tries;
     uint64_t seen_ms;
+    bool refused; // by the server: not written any more
     bool queued;
     TAILQ_ENTRY(entry) order; // of writing
     UT_hash_handle hh;
 };
 TAILQ_HEAD(entries, entry);
 
-// Tokens of one object and reason.
-struct bucket {
+// What one object may still say with one type and reason.
+struct budget {
     char *id;
     unsigned tokens;
     uint64_t refilled_ms;
+    unsigned texts; // different ones since
+    uint64_t texts_since_ms;
+    UT_hash_handle hh;
+};
+
+// An object whose namespace takes no Events any more.
+struct doomed {
+    char *uid;
+    uint64_t since_ms;
     UT_hash_handle hh;
 };
 
@@ -50,39 +67,59 @@ struct recorder {
     struct recorder_options o;
     struct random random;
     struct entry *entries;
-    struct bucket *buckets;
+    struct budget *budgets;
+    struct doomed *doomed;
     struct entries queue;
     size_t queued;
     struct call *call; // one at a time: events never crowd out writes
     struct entry *writing;
-    struct loop_timer *timer; // series that have grown, and what is old
-    bool draining;
+    unsigned sending;          // its count
+    struct loop_timer *chores; // series that have grown, and what is old
+    struct loop_timer *pause;  // after a lost answer
+    bool draining, told_refusal;
     struct series *sent, *failed, *dropped;
 };
 
 static const struct metric_def def_events = {
     "tidelock_events_total", "Kubernetes Events by what became of them.", METRIC_COUNTER, "result"};
 
-static void next(struct recorder *r);
+static void next(void *ud);
+
+static void unqueue(struct recorder *r, struct entry *x)
+{
+    if (!x->queued)
+        return;
+    TAILQ_REMOVE(&r->queue, x, order);
+    x->queued = false;
+    r->queued--;
+}
 
 static void entry_free(struct recorder *r, struct entry *x)
 {
     HASH_DEL(r->entries, x);
-    if (x->queued)
-        TAILQ_REMOVE(&r->queue, x, order);
+    unqueue(r, x);
+    event_fini(&x->ev);
     free(x->id);
-    free(x->name);
-    object_unref(x->about);
-    free(x->type);
-    free(x->reason);
-    free(x->action);
-    free(x->note);
     free(x);
+}
+
+static void budget_free(struct recorder *r, struct budget *b)
+{
+    HASH_DEL(r->budgets, b);
+    free(b->id);
+    free(b);
+}
+
+static void doomed_free(struct recorder *r, struct doomed *d)
+{
+    HASH_DEL(r->doomed, d);
+    free(d->uid);
+    free(d);
 }
 
 static void enqueue(struct recorder *r, struct entry *x)
 {
-    if (!x->queued && x != r->writing) {
+    if (!x->queued && x != r->writing && !x->refused) {
         TAILQ_INSERT_TAIL(&r->queue, x, order);
         x->queued = true;
         r->queued++;
@@ -90,29 +127,52 @@ static void enqueue(struct recorder *r, struct entry *x)
     next(r);
 }
 
+// ---- what is old
+
+static void refill(struct budget *b, uint64_t now)
+{
+    uint64_t more = (now - b->refilled_ms) / REFILL_MS;
+    b->refilled_ms += more * REFILL_MS;
+    b->tokens = b->tokens + more > BURST ? BURST : b->tokens + (unsigned)more;
+    if (now - b->texts_since_ms > TEXTS_MS) {
+        b->texts = 0;
+        b->texts_since_ms = now;
+    }
+}
+
+static void forget_old(struct recorder *r, uint64_t now)
+{
+    struct budget *b, *next_budget;
+    struct doomed *d, *next_doomed;
+    HASH_ITER (hh, r->budgets, b, next_budget) {
+        refill(b, now);
+        if (b->tokens == BURST && b->texts == 0)
+            budget_free(r, b);
+    }
+    HASH_ITER (hh, r->doomed, d, next_doomed) {
+        if (now - d->since_ms > DOOMED_MS)
+            doomed_free(r, d);
+    }
+}
+
 // Once in a while: series that have grown are written, what is old is forgotten.
-static void on_timer(void *ud)
+static void on_chores(void *ud)
 {
     struct recorder *r = ud;
     uint64_t now = loop_now_ms(r->o.loop);
     struct entry *x, *tmp;
     HASH_ITER (hh, r->entries, x, tmp) {
-        if (x->count > x->written)
+        if (x->ev.count > x->written && !x->refused)
             enqueue(r, x);
         else if (now - x->seen_ms > SERIES_MS && x != r->writing && !x->queued)
             entry_free(r, x);
     }
-    struct bucket *b, *next_bucket;
-    HASH_ITER (hh, r->buckets, b, next_bucket) {
-        if (now - b->refilled_ms > (uint64_t)BURST * REFILL_MS) { // full again
-            HASH_DEL(r->buckets, b);
-            free(b->id);
-            free(b);
-        }
-    }
-    if (HASH_COUNT(r->entries) > 0)
-        loop_timer_start(r->timer, SERIES_WRITE_MS);
+    forget_old(r, now);
+    if (r->entries != NULL || r->budgets != NULL || r->doomed != NULL)
+        loop_timer_start(r->chores, SERIES_WRITE_MS);
 }
+
+// ---- life
 
 struct recorder *recorder_new(const struct recorder_options *o)
 {
@@ -121,7 +181,8 @@ struct recorder *recorder_new(const struct recorder_options *o)
     r->o = *o;
     random_init(&r->random, o->seed ^ 0x6576656e7473ULL);
     TAILQ_INIT(&r->queue);
-    r->timer = loop_timer_new(o->loop, on_timer, r);
+    r->chores = loop_timer_new(o->loop, on_chores, r);
+    r->pause = loop_timer_new(o->loop, next, r);
     r->sent = metric_series(events, "sent");
     r->failed = metric_series(events, "failed");
     r->dropped = metric_series(events, "dropped");
@@ -132,23 +193,102 @@ void recorder_free(struct recorder *r)
 {
     if (r == NULL)
         return;
-    struct entry *x, *tmp;
-    struct bucket *b, *next_bucket;
+    struct entry *x, *next_entry;
+    struct budget *b, *next_budget;
+    struct doomed *d, *next_doomed;
     if (r->call != NULL)
         call_cancel(r->call);
-    HASH_ITER (hh, r->entries, x, tmp) {
+    HASH_ITER (hh, r->entries, x, next_entry) {
         entry_free(r, x);
     }
-    HASH_ITER (hh, r->buckets, b, next_bucket) {
-        HASH_DEL(r->buckets, b);
-        free(b->id);
-        free(b);
+    HASH_ITER (hh, r->budgets, b, next_budget) {
+        budget_free(r, b);
     }
-    loop_timer_free(r->timer);
+    HASH_ITER (hh, r->doomed, d, next_doomed) {
+        doomed_free(r, d);
+    }
+    loop_timer_free(r->chores);
+    loop_timer_free(r->pause);
     free(r);
 }
 
-// ---- the Event as the API takes it
+void recorder_drain(struct recorder *r)
+{
+    r->draining = true;
+    loop_timer_stop(r->chores);
+    loop_timer_stop(r->pause);
+}
+
+// ---- writing
+
+// The namespace goes, and the object with it: nothing about it will be taken any more.
+static void doom(struct recorder *r, const char *uid)
+{
+    struct doomed *d;
+    struct entry *x, *tmp;
+    HASH_FIND_STR(r->doomed, uid, d);
+    if (d == NULL && HASH_COUNT(r->doomed) < REMEMBERED_MAX) {
+        d = xcalloc(1, sizeof *d);
+        d->uid = xstrdup(uid);
+        d->since_ms = loop_now_ms(r->o.loop);
+        HASH_ADD_KEYPTR(hh, r->doomed, d->uid, strlen(d->uid), d);
+    }
+    HASH_ITER (hh, r->entries, x, tmp) {
+        if (str_eq(x->ev.about_uid, uid)) {
+            x->refused = true;
+            unqueue(r, x);
+        }
+    }
+}
+
+static void tell_refusal(struct recorder *r, const struct api_status *why)
+{
+    if (!r->told_refusal)
+        log_warn("Events can not be written", F_STR("error", why->err.text));
+    r->told_refusal = true;
+}
+
+static void take_failure(struct recorder *r, struct entry *x, const struct api_status *why)
+{
+    bool lost = why->http == 0 || why->http == 429 || why->http >= 500;
+    bool no_namespace = str_eq(why->cause, "NamespaceTerminating") ||
+                        (why->http == 404 && str_eq(why->details_kind, "namespaces"));
+    if (lost && ++x->tries < TRIES_MAX) {
+        uint64_t ms = why->retry_after_ms > PAUSE_MS ? (uint64_t)why->retry_after_ms : PAUSE_MS;
+        TAILQ_INSERT_HEAD(&r->queue, x, order);
+        x->queued = true;
+        r->queued++;
+        loop_timer_start(r->pause, ms);
+        return;
+    }
+    series_inc(r->failed);
+    if (no_namespace) {
+        doom(r, x->ev.about_uid);
+    } else if (why->http == 404 && x->written > 0) {
+        entry_free(r, x); // the Event is gone by now: the series begins anew
+    } else {
+        x->refused = true; // given up
+        if (!lost)
+            tell_refusal(r, why);
+    }
+}
+
+static void on_answer(void *ud, struct client_result *res)
+{
+    struct recorder *r = ud;
+    struct entry *x = r->writing;
+    r->call = NULL;
+    r->writing = NULL;
+    if (res->failure == NULL) {
+        series_inc(r->sent);
+        x->tries = 0;
+        x->written = r->sending;
+        r->told_refusal = false;
+    } else {
+        take_failure(r, x, res->failure);
+    }
+    next(r);
+}
 
 // Does the server have events.k8s.io/v1? Otherwise core/v1 it is.
 static struct resource event_resource(const struct recorder *r, bool *ret_core)
@@ -161,137 +301,23 @@ static struct resource event_resource(const struct recorder *r, bool *ret_core)
                              .namespaced = true};
 }
 
-static const char *event_namespace(const struct entry *x)
-{
-    const char *ns = object_namespace(x->about);
-    return ns[0] == '\0' ? "default" : ns; // of what is cluster-scoped
-}
-
-static void write_object_reference(struct json_writer *w, const char *key, const struct object *o)
-{
-    jw_key(w, key);
-    jw_object(w);
-    jw_member_str(w, "apiVersion", object_gvk(o)->api_version);
-    jw_member_str(w, "kind", object_gvk(o)->kind);
-    jw_member_str(w, "name", object_name(o));
-    if (object_namespace(o)[0] != '\0')
-        jw_member_str(w, "namespace", object_namespace(o));
-    jw_member_str(w, "uid", object_uid(o));
-    jw_object_end(w);
-}
-
-static void write_series(struct json_writer *w, const struct entry *x)
-{
-    char last[CLOCK_TEXT_MAX];
-    clock_format_micro_time(last, x->last_us);
-    jw_key(w, "series");
-    jw_object(w);
-    jw_member_int(w, "count", x->count);
-    jw_member_str(w, "lastObservedTime", last);
-    jw_object_end(w);
-}
-
-static void write_core(struct json_writer *w, const struct recorder *r, const struct entry *x)
-{
-    char first[CLOCK_TEXT_MAX], last[CLOCK_TEXT_MAX];
-    clock_format_time(first, x->first_us);
-    clock_format_time(last, x->last_us);
-    write_object_reference(w, "involvedObject", x->about);
-    jw_member_str(w, "message", x->note);
-    jw_member_str(w, "firstTimestamp", first);
-    jw_member_str(w, "lastTimestamp", last);
-    jw_member_int(w, "count", x->count);
-    jw_key(w, "source");
-    jw_object(w);
-    jw_member_str(w, "component", r->o.instance);
-    jw_object_end(w);
-}
-
-static char *event_body(const struct recorder *r, const struct entry *x, bool core, size_t *ret_len)
-{
-    struct buf body;
-    struct json_writer w;
-    char time[CLOCK_TEXT_MAX];
-    buf_init(&body, 64 << 10);
-    jw_init(&w, &body);
-    clock_format_micro_time(time, x->first_us);
-    jw_object(&w);
-    jw_member_str(&w, "apiVersion", core ? "v1" : "events.k8s.io/v1");
-    jw_member_str(&w, "kind", "Event");
-    jw_key(&w, "metadata");
-    jw_object(&w);
-    jw_member_str(&w, "name", x->name);
-    jw_member_str(&w, "namespace", event_namespace(x));
-    jw_object_end(&w);
-    jw_member_str(&w, "type", x->type);
-    jw_member_str(&w, "reason", x->reason);
-    if (core) {
-        write_core(&w, r, x);
-    } else {
-        write_object_reference(&w, "regarding", x->about);
-        jw_member_str(&w, "note", x->note);
-        jw_member_str(&w, "action", x->action);
-        jw_member_str(&w, "eventTime", time);
-        jw_member_str(&w, "reportingController", "tidelock.dev/host");
-        jw_member_str(&w, "reportingInstance", r->o.instance);
-    }
-    if (!core && x->count > 1)
-        write_series(&w, x);
-    jw_object_end(&w);
-    return buf_take(&body, ret_len);
-}
-
-static char *series_body(const struct entry *x, bool core, size_t *ret_len)
-{
-    struct buf body;
-    struct json_writer w;
-    char last[CLOCK_TEXT_MAX];
-    buf_init(&body, 4096);
-    jw_init(&w, &body);
-    clock_format_time(last, x->last_us);
-    jw_object(&w);
-    if (core) {
-        jw_member_int(&w, "count", x->count);
-        jw_member_str(&w, "lastTimestamp", last);
-    } else {
-        write_series(&w, x);
-    }
-    jw_object_end(&w);
-    return buf_take(&body, ret_len);
-}
-
-static void on_answer(void *ud, struct client_result *res)
+static void next(void *ud)
 {
     struct recorder *r = ud;
-    struct entry *x = r->writing;
-    r->call = NULL;
-    r->writing = NULL;
-    series_inc(res->failure == NULL ? r->sent : r->failed);
-    // Refused or lost: an Event is not worth a second try. A series whose Event is gone begins anew.
-    if (res->failure != NULL && res->failure->http == 404 && x->written > 0)
-        entry_free(r, x);
-    else
-        x->written = x->count;
-    next(r);
-}
-
-static void next(struct recorder *r)
-{
     struct entry *x = TAILQ_FIRST(&r->queue);
     bool core;
     size_t n;
-    if (r->call != NULL || x == NULL || r->draining)
+    if (r->call != NULL || x == NULL || r->draining || loop_timer_active(r->pause))
         return;
-    TAILQ_REMOVE(&r->queue, x, order);
-    x->queued = false;
-    r->queued--;
+    unqueue(r, x);
     struct resource res = event_resource(r, &core);
     bool first = x->written == 0;
-    char *body = first ? event_body(r, x, core, &n) : series_body(x, core, &n);
+    char *body = first ? event_body(&x->ev, r->o.instance, core, &n) : event_series_body(&x->ev, core, &n);
     struct buf path;
     buf_init(&path, 4096);
-    resource_path(&res, event_namespace(x), first ? NULL : x->name, NULL, NULL, &path);
+    resource_path(&res, event_namespace(&x->ev), first ? NULL : x->ev.name, NULL, NULL, &path);
     r->writing = x;
+    r->sending = x->ev.count;
     r->call = client_send(
         r->o.client,
         &(struct client_request){.method = first ? METHOD_POST : METHOD_PATCH,
@@ -307,29 +333,22 @@ static void next(struct recorder *r)
 
 // ---- what is to be said
 
-// One token of this object and reason; false when they are used up.
-static bool take_token(struct recorder *r, const struct object *about, const char *reason)
+static struct budget *budget_of(struct recorder *r, const struct object *about, const char *type,
+                                const char *reason)
 {
     uint64_t now = loop_now_ms(r->o.loop);
-    char *id = xasprintf("%s|%s", object_uid(about), reason);
-    struct bucket *b;
-    HASH_FIND_STR(r->buckets, id, b);
+    char *id = xasprintf("%s|%s|%s", object_uid(about), type, reason);
+    struct budget *b;
+    HASH_FIND_STR(r->budgets, id, b);
     if (b == NULL) {
         b = xcalloc(1, sizeof *b);
-        b->id = id;
-        b->tokens = BURST;
-        b->refilled_ms = now;
-        HASH_ADD_KEYPTR(hh, r->buckets, b->id, strlen(b->id), b);
+        *b = (struct budget){.id = id, .tokens = BURST, .refilled_ms = now, .texts_since_ms = now};
+        HASH_ADD_KEYPTR(hh, r->budgets, b->id, strlen(b->id), b);
     } else {
         free(id);
+        refill(b, now);
     }
-    uint64_t more = (now - b->refilled_ms) / REFILL_MS;
-    b->refilled_ms += more * REFILL_MS;
-    b->tokens = b->tokens + more > BURST ? BURST : b->tokens + (unsigned)more;
-    if (b->tokens == 0)
-        return false;
-    b->tokens--;
-    return true;
+    return b;
 }
 
 static char *cut(const char *text, size_t max)
@@ -338,63 +357,94 @@ static char *cut(const char *text, size_t max)
     return xstrndup(text, n <= max ? n : str_utf8_cut(text, n, max));
 }
 
-static struct entry *entry_new(struct recorder *r, char *id, const struct object *about)
+static struct entry *find(struct recorder *r, const struct event *ev, char **ret_id)
 {
+    struct entry *x;
+    *ret_id = xasprintf("%s|%s|%s|%016llx", ev->about_uid, ev->type, ev->reason,
+                        (unsigned long long)hash_str(ev->note));
+    HASH_FIND_STR(r->entries, *ret_id, x);
+    return x;
+}
+
+// The entry of the series that takes in what differs in text only; its note is that of the first.
+static struct entry *find_combined(struct recorder *r, struct event *ev, char **ret_id)
+{
+    struct entry *x;
+    *ret_id = xasprintf("%s|%s|%s|combined", ev->about_uid, ev->type, ev->reason);
+    HASH_FIND_STR(r->entries, *ret_id, x);
+    char *text = xasprintf(COMBINED "%s", ev->note);
+    free(ev->note);
+    ev->note = cut(text, NOTE_MAX);
+    free(text);
+    return x;
+}
+
+// Takes id and ev. NULL: there is no room for it.
+static struct entry *entry_new(struct recorder *r, struct budget *b, char *id, struct event *ev)
+{
+    if (r->queued >= QUEUE_MAX || HASH_COUNT(r->entries) >= REMEMBERED_MAX || b->tokens == 0) {
+        free(id);
+        event_fini(ev);
+        return NULL;
+    }
     struct entry *x = xcalloc(1, sizeof *x);
-    char name[200];
-    size_t n = str_utf8_cut(object_name(about), strlen(object_name(about)), 180);
-    snprintf(name, sizeof name, "%.*s.%016llx", (int)n, object_name(about),
-             (unsigned long long)random_u64(&r->random));
+    int n = (int)str_utf8_cut(ev->about_name, strlen(ev->about_name), NAME_MAX_LEN);
+    b->tokens--;
+    b->texts++;
     x->id = id;
-    x->name = xstrdup(name);
-    x->about = object_ref((struct object *)about);
+    x->ev = *ev;
+    x->ev.name = xasprintf("%.*s.%016llx", n, ev->about_name, (unsigned long long)random_u64(&r->random));
     HASH_ADD_KEYPTR(hh, r->entries, x->id, strlen(x->id), x);
     return x;
+}
+
+static bool is_doomed(const struct recorder *r, const struct object *about)
+{
+    struct doomed *d;
+    HASH_FIND_STR(r->doomed, object_uid(about), d);
+    return d != NULL;
 }
 
 void recorder_event(struct recorder *r, const struct object *about, const char *type, const char *reason,
                     const char *action, const char *note)
 {
-    int64_t now_us = clock_wall_us(loop_clock(r->o.loop));
     if (r->draining)
         return;
-    char *cut_note = cut(note[0] == '\0' ? reason : note, NOTE_MAX), *cut_reason = cut(reason, REASON_MAX);
-    char *id = xasprintf("%s|%s|%s|%016llx", object_uid(about), type, cut_reason,
-                         (unsigned long long)hash_str(cut_note));
-    struct entry *x;
-    HASH_FIND_STR(r->entries, id, x);
-    if (x == NULL && (r->queued >= QUEUE_MAX || HASH_COUNT(r->entries) >= REMEMBERED_MAX ||
-                      !take_token(r, about, cut_reason))) {
+    if (is_doomed(r, about)) {
         series_inc(r->dropped);
-        free(id);
-        free(cut_note);
-        free(cut_reason);
         return;
+    }
+    int64_t now_us = clock_wall_us(loop_clock(r->o.loop));
+    struct event ev = {.type = xstrdup(type),
+                       .reason = cut(reason[0] == '\0' ? "Unknown" : reason, REASON_MAX),
+                       .action = xstrdup(action),
+                       .first_us = now_us};
+    char *id;
+    ev.note = cut(note[0] == '\0' ? ev.reason : note, NOTE_MAX);
+    event_about(&ev, about);
+    struct budget *b = budget_of(r, about, type, ev.reason);
+    struct entry *x = find(r, &ev, &id);
+    if (x == NULL && b->texts >= TEXTS_MAX) {
+        free(id);
+        x = find_combined(r, &ev, &id);
     }
     bool first = x == NULL;
     if (first) {
-        x = entry_new(r, id, about);
-        x->type = xstrdup(type);
-        x->reason = cut_reason;
-        x->action = xstrdup(action);
-        x->note = cut_note;
-        x->first_us = now_us;
+        x = entry_new(r, b, id, &ev);
     } else {
         free(id);
-        free(cut_note);
-        free(cut_reason);
+        event_fini(&ev);
     }
-    x->count++;
-    x->last_us = now_us;
-    x->seen_ms = loop_now_ms(r->o.loop);
+    if (!loop_timer_active(r->chores))
+        loop_timer_start(r->chores, SERIES_WRITE_MS);
+    if (x == NULL) {
+        series_inc(r->dropped);
+        return;
+    }
+    x->ev.count++;
+    x->ev.last_us = now_us;
+    if (!x->refused) // or it may be tried again some time
+        x->seen_ms = loop_now_ms(r->o.loop);
     if (first)
         enqueue(r, x);
-    if (!loop_timer_active(r->timer))
-        loop_timer_start(r->timer, SERIES_WRITE_MS);
-}
-
-void recorder_drain(struct recorder *r)
-{
-    r->draining = true;
-    loop_timer_stop(r->timer);
 }
