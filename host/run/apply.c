@@ -35,6 +35,9 @@ struct job {
 
 static const struct metric_def def_writes = {"tidelock_writes_total", "Writes to the API server.",
                                              METRIC_COUNTER, "script,op,code"};
+static const struct metric_def def_fought = {
+    "tidelock_field_fights_total", "Fields found to flip between a script and another field manager.",
+    METRIC_COUNTER, "script,manager"};
 
 struct applier *applier_new(const struct applier_options *o)
 {
@@ -43,7 +46,10 @@ struct applier *applier_new(const struct applier_options *o)
     a->own = own_writes_new();
     a->claims = claims_new();
     a->gate = write_gate_new(o->max_writes == 0 ? 64 : o->max_writes);
+    a->fights = fights_new();
+    strset_init(&a->warnings);
     a->writes = metrics_add(o->metrics, &def_writes);
+    a->fought = metrics_add(o->metrics, &def_fought);
     return a;
 }
 
@@ -55,6 +61,8 @@ void applier_free(struct applier *a)
     own_writes_free(a->own);
     claims_free(a->claims);
     write_gate_free(a->gate);
+    fights_free(a->fights);
+    strset_fini(&a->warnings);
     free(a);
 }
 
@@ -144,8 +152,10 @@ static void take_result(struct job *j, const struct apply_op *o)
 {
     struct apply_result *r = &j->result;
     r->foreign_change |= o->foreign;
+    if (o->move == FIGHTS_WAIT && (r->again_ms == 0 || o->again_ms < r->again_ms))
+        r->again_ms = o->again_ms;
     if (o->ok) {
-        r->writes++;
+        r->writes += o->move != FIGHTS_WAIT;
         return;
     }
     r->terminating = o->terminating && (r->failures == 0 || r->terminating);
@@ -232,8 +242,7 @@ static void start(void *ud)
                                         .patched = op->kind == OP_PATCH};
     }
     if (leaves)
-        kinds[n++] =
-            (struct inventory_kind){(char *)subject->group, (char *)subject->kind, .subject = true};
+        kinds[n++] = (struct inventory_kind){(char *)subject->group, (char *)subject->kind, .subject = true};
     inventory_add(j->in.inventory, kinds, n, on_inventory, j);
     free(kinds);
 }

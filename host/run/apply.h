@@ -40,6 +40,7 @@ struct apply_result {
     struct err err;         // the first failures' texts; code of the first
     int64_t retry_after_ms; // the largest the server asked for; -1: none
     bool terminating;       // all failures are because the namespace is going away
+    uint64_t again_ms;      // a field that is fought over was left alone: look again then; 0: none
     bool foreign_change;    // somebody else changed one of the objects meanwhile: look again
 };
 
@@ -50,6 +51,7 @@ struct apply_input {
     const char *key;
     struct plan *plan; // borrowed until on_done
     void (*on_done)(void *ud, const struct apply_result *result);
+    void (*on_conflict)(void *ud, const char *text); // a field is fought over: said once; may be NULL
     void *ud;
 };
 

@@ -9,6 +9,7 @@
 #include "data/json_write.h"
 #include "kube/fields.h"
 #include "run/adopt.h"
+#include "run/apply_fight.h"
 
 static void send_apply(struct apply_op *o);
 static void send_delete(struct apply_op *o);
@@ -21,23 +22,28 @@ static void finish(struct apply_op *o)
     o->on_done(o);
 }
 
-// The resourceVersion the store has by now, "" if it has no such object; free().
-static char *stored_version(const struct apply_op *o)
+// The object as the store has it by now, +1 reference, or NULL.
+static struct object *stored_object(const struct apply_op *o)
 {
     const struct op *op = o->op;
+    if (op->kind == OP_STATUS || op->kind == OP_FINALIZER || op->kind == OP_UNFINALIZE)
+        return controller_view_subject(o->in->view, UINT64_MAX, o->in->key);
+    if (op->kind != OP_PATCH && op->kind != OP_RELEASE && !op->by_reference)
+        return child_stores_get(o->in->view->children, UINT64_MAX, op->resource.gvk, op->ns, op->name);
     struct object *object = NULL;
     struct store *store = NULL;
-    if (op->kind == OP_STATUS || op->kind == OP_FINALIZER || op->kind == OP_UNFINALIZE) {
-        object = controller_view_subject(o->in->view, UINT64_MAX, o->in->key);
-    } else if (op->kind == OP_PATCH || op->kind == OP_RELEASE) {
-        struct informer_scope scope = {
-            .gvk = op->resource.gvk, .ns = op->resource.namespaced ? op->ns : NULL, .name = op->name};
-        if (informers_find(o->applier->o.informers, &scope, &store, NULL) == INFORMER_SYNCED)
-            object = store_get(store, UINT64_MAX, op->ns, op->name);
-        store_unref(store);
-    } else {
-        object = child_stores_get(o->in->view->children, UINT64_MAX, op->resource.gvk, op->ns, op->name);
-    }
+    struct informer_scope scope = {
+        .gvk = op->resource.gvk, .ns = op->resource.namespaced ? op->ns : NULL, .name = op->name};
+    if (informers_find(o->applier->o.informers, &scope, &store, NULL) == INFORMER_SYNCED)
+        object = store_get(store, UINT64_MAX, op->ns, op->name);
+    store_unref(store);
+    return object;
+}
+
+// Its resourceVersion, "" if there is none; free().
+static char *stored_version(const struct apply_op *o)
+{
+    struct object *object = stored_object(o);
     char *rv = xstrdup(object == NULL ? "" : object_resource_version(object));
     object_unref(object);
     return rv;
@@ -65,6 +71,18 @@ static void count(const struct apply_op *o, int status)
               F_STR("op", op_kind_name(o->op->kind)), F_STR("kind", o->op->resource.gvk->text),
               F_STR("namespace", o->op->ns), F_STR("name", o->op->name), F_INT("code", status),
               F_STR("error", o->err.text[0] == '\0' ? NULL : o->err.text));
+}
+
+// What the server warns of with a write is said once.
+static void note_warning(struct apply_op *o, const struct client_result *res)
+{
+    enum { WARNINGS_MAX = 1000 };
+    struct strset *said = &o->applier->warnings;
+    if (res->warning == NULL || said->count >= WARNINGS_MAX || !strset_add(said, res->warning))
+        return;
+    log_warn("the server warns", F_STR("script", o->in->view->script->name), F_STR("key", o->in->key),
+             F_STR("kind", o->op->resource.gvk->text), F_STR("name", o->op->name),
+             F_STR("warning", res->warning));
 }
 
 static void fail(struct apply_op *o, const struct api_status *why)
@@ -310,10 +328,24 @@ static bool is_immutable_change(const struct api_status *why)
     return false;
 }
 
+static bool is_fought_over(struct apply_op *o, const struct client_result *res)
+{
+    struct object *stored = o->move == FIGHTS_PROBE ? stored_object(o) : NULL;
+    bool again = apply_fight_answered(o, res, stored);
+    object_unref(stored);
+    return again;
+}
+
 static void on_applied(void *ud, struct client_result *res)
 {
     struct apply_op *o = ud;
     const json *object = json_root(res->doc);
+    note_warning(o, res);
+    if (is_fought_over(o, res)) {
+        count(o, res->status);
+        send_apply(o);
+        return;
+    }
     if (res->failure != NULL && o->op->replace && is_immutable_change(res->failure)) {
         count(o, res->status);
         send_delete(o);
@@ -343,7 +375,7 @@ static void on_applied(void *ud, struct client_result *res)
 
 static void send_apply(struct apply_op *o)
 {
-    char *query = apply_query(o->op, o->op->force);
+    char *query = apply_query(o->op, o->op->force && o->move != FIGHTS_PROBE);
     send(o, METHOD_PATCH, query, "application/apply-patch+yaml", o->op->body, o->op->body_len, on_applied);
     free(query);
 }
@@ -354,6 +386,7 @@ static void on_deleted(void *ud, struct client_result *res)
 {
     struct apply_op *o = ud;
     const json *answer = json_root(res->doc);
+    note_warning(o, res);
     if (res->failure != NULL && res->failure->http != 404 && res->failure->http != 409) {
         fail(o, res->failure);
         end_write(o, NULL);
@@ -417,6 +450,11 @@ void apply_op_start(struct apply_op *o)
 {
     o->retry_after_ms = -1;
     o->gate.go = go;
+    if (apply_fight_holds_back(o)) {
+        o->ok = true;
+        o->on_done(o);
+        return;
+    }
     if (o->op->kind == OP_CREATE) {
         const struct script *script = o->in->view->script;
         char *who = xasprintf("subject %s of script %s", o->in->key, script->name);

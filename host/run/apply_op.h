@@ -2,14 +2,19 @@
 #ifndef RUN_APPLY_OP_H
 #define RUN_APPLY_OP_H
 
+#include "base/strset.h"
 #include "run/apply.h"
+#include "run/fights.h"
 
 struct applier {
     struct applier_options o;
     struct own_writes *own;
     struct claims *claims;
     struct write_gate *gate;
+    struct fights *fights;
     struct metric *writes;
+    struct metric *fought;
+    struct strset warnings; // texts of the server's that were logged
     size_t active;
     bool hurry;
 };
@@ -26,6 +31,8 @@ struct apply_op {
     bool ok;
     bool terminating; // refused because the namespace is going away
     bool foreign;
+    enum fights_move move;
+    uint64_t again_ms; // FIGHTS_WAIT: nothing was sent; look again then
     int64_t retry_after_ms;
     struct err err;
     void (*on_done)(struct apply_op *o);

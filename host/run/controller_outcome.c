@@ -177,12 +177,22 @@ static void emit(void *ud, const struct plan_event *ev)
     recorder_event(e->c->env->recorder, e->about, ev->type, ev->reason, "Reconcile", ev->message);
 }
 
-// When the key is to be looked at again without a change: as the script asked, or when a deletion's time will
-// be over.
-static int64_t next_look(const struct outcome *o)
+// When the key is to be looked at again without a change: as the script asked, when a fought-over field is to
+// be set again, or when a deletion's time will be over.
+static int64_t next_look(const struct outcome *o, const struct apply_result *result)
 {
-    int64_t us = o->plan->requeue_us;
+    int64_t us = o->plan->requeue_us, again_us = (int64_t)result->again_ms * 1000;
+    if (again_us > 0 && (us == 0 || again_us < us))
+        us = again_us;
     return o->look_again_us > 0 && (us == 0 || o->look_again_us < us) ? o->look_again_us : us;
+}
+
+static void on_conflict(void *ud, const char *text)
+{
+    const struct under_way *u = ud;
+    log_warn("field is fought over", F_STR("script", u->c->script->name), F_STR("key", u->o->key),
+             F_STR("error", text));
+    recorder_event(u->c->env->recorder, u->o->subject, "Warning", "FieldConflict", "Apply", text);
 }
 
 static void on_applied(void *ud, const struct apply_result *result)
@@ -203,7 +213,7 @@ static void on_applied(void *ud, const struct apply_result *result)
     if (o->plan->errors || result->failures > 0)
         fail(c, o, result->terminating ? REASON_TERMINATING : "ApplyFailed", &e, result->retry_after_ms);
     else
-        succeed(c, o, next_look(o));
+        succeed(c, o, next_look(o, result));
 }
 
 static void carry_out(struct controller *c, struct outcome *o)
@@ -216,6 +226,7 @@ static void carry_out(struct controller *c, struct outcome *o)
                                                        .key = o->key,
                                                        .plan = o->plan,
                                                        .on_done = on_applied,
+                                                       .on_conflict = on_conflict,
                                                        .ud = u});
 }
 
@@ -227,6 +238,14 @@ static void park(struct controller *c, struct outcome *o)
         strset_add(&c->parked, o->key); // until controller_on_state finds them synced
     else if (for_children)
         queue_add(c->queue, o->key); // the stores have changed meanwhile
+    else if (o->awaits_schema)
+        strset_add(&c->parked, o->key); // until controller_on_schemas
+    if (o->awaits_key && controller_await_key(c))
+        strset_add(&c->parked, o->key); // until controller_on_key
+    else if (o->awaits_key)
+        queue_add(c->queue, o->key); // it came meanwhile
+    if (o->awaits_schema && schemas_sequence(c->env->schemas) != o->schema_sequence)
+        queue_add(c->queue, o->key); // it came meanwhile
     give_back(c, o);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kube/empties.h"
 #include "kube/fields.h"
 #include "run/desired.h"
 
@@ -27,6 +28,7 @@ static void op_fini(struct op *o)
     free(o->live_rv);
     free(o->body);
     free(o->learn_id);
+    free(o->path);
     strset_fini(&o->adopt);
 }
 
@@ -70,20 +72,38 @@ void plan_error(struct plan *p, const char *where, const struct err *e)
     }
 }
 
+const struct schema_node *plan_type_to_write(const struct plan_input *in, const struct gvk *gvk,
+                                             const json *object)
+{
+    const struct plan_type *type = plan_type_of(in->types, gvk);
+    if (type->not_yet && empties_any(object))
+        in->types->awaited = true;
+    return type->node;
+}
+
 bool plan_is_noop(const struct plan_input *in, const struct object *live, const char *manager,
                   const char *subresource, const json *desired, const char *learn_id,
-                  uint64_t *ret_desired_hash)
+                  uint64_t *ret_desired_hash, char **ret_path)
 {
     size_t n;
+    struct buf path;
     struct json_doc *managed = NULL, *doc = object_parse(live);
     const char *text = object_managed(live, &n);
     const json *owned = NULL;
     if (json_parse(text, n, &managed, NULL) == 0)
         owned = fields_of_manager(json_root(managed), manager, subresource);
     *ret_desired_hash = json_hash(desired);
-    enum fields_verdict v = fields_compare(owned, desired, json_root(doc), NULL, NULL);
+    buf_init(&path, 4096);
+    const struct plan_type *type = plan_type_of(in->types, object_gvk(live));
+    enum fields_verdict v = fields_compare(owned, desired, json_root(doc), type->node, &path);
     bool noop = v == FIELDS_SAME || (owned != NULL && learned_same(in->learned, learn_id, *ret_desired_hash,
                                                                    fields_hash_owned(owned, json_root(doc))));
+    if (!noop && owned != NULL && type->not_yet) { // it may be the same in other words
+        in->types->awaited = true;
+        noop = true;
+    }
+    *ret_path = noop ? NULL : buf_take(&path, NULL);
+    buf_fini(&path);
     json_doc_free(managed);
     json_doc_free(doc);
     return noop;
@@ -106,12 +126,9 @@ int plan_make(const struct plan_input *in, struct plan **ret, struct err *e)
     const json *apply = json_get(in->result, "apply");
     if (json_is_array(apply))
         plan_children(p, in, apply);
-    if (json_get(in->result, "delete") != NULL) {
-        struct err why;
-        err_set(&why, ERR_UNSUPPORTED, "deleting objects that are not children is not supported yet");
-        plan_error(p, "delete", &why);
-    }
     int r = plan_patches(p, in, e);
+    if (r == 0)
+        r = plan_deletes(p, in, e);
     if (r < 0) {
         plan_free(p);
         return r;
@@ -124,6 +141,10 @@ int plan_make(const struct plan_input *in, struct plan **ret, struct err *e)
         plan_finalizer(p, in);
     read_events(p, json_get(in->result, "events"));
     p->requeue_us = json_get_int(in->result, "requeue_after_us", 0);
+    if (in->types != NULL && in->types->awaited) {
+        plan_free(p);
+        return err_set(e, ERR_PARKED, "the schema of a kind is still to come");
+    }
     *ret = p;
     return 0;
 }

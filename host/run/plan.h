@@ -11,6 +11,7 @@
 #include "data/json.h"
 #include "kube/resource.h"
 #include "run/learned.h"
+#include "run/plan_types.h"
 #include "run/script.h"
 #include "run/world_view.h"
 
@@ -41,7 +42,9 @@ struct op {
     bool known_absent;   // OP_CREATE: a complete store proves it, no GET is needed
     struct strset adopt; // OP_CREATE: managers whose objects may be taken over
     bool replace;        // an immutable field may be changed by deleting it and creating it anew
+    bool by_reference;   // OP_DELETE: not a child
     char *learn_id;      // for run/learned.h
+    char *path;          // where live is not what is desired, the first place; NULL: nothing was compared
     uint64_t desired_hash;
 };
 
@@ -67,6 +70,7 @@ struct plan_input {
     const json *result; // the document pass_run gave
     struct world_view *world;
     struct learned *learned;
+    struct plan_types *types; // NULL: there are no schemas
     int64_t now_us;
     bool finalizing; // the subject is being deleted; result is that of `finalize`, or NULL
     bool
@@ -91,12 +95,21 @@ size_t plan_delete_children(struct plan *p, const struct plan_input *in, const s
 void plan_finalizer(struct plan *p, const struct plan_input *in);
 void plan_finalization(struct plan *p, const struct plan_input *in);
 bool plan_has_finalizer(const struct script *script, const struct object *subject);
+// The type of the kind that `object` is going to be written as; NULL: unknown. Notes when a schema on its way is needed to write it.
+const struct schema_node *plan_type_to_write(const struct plan_input *in, const struct gvk *gvk,
+                                             const json *object);
 int plan_patches(struct plan *p, const struct plan_input *in, struct err *e);
+int plan_deletes(struct plan *p, const struct plan_input *in, struct err *e);
+// The store of the kind, recorded as a read: `name` of one object, or NULL for what was patched before in the
+// subject's namespace (that read wakes nobody: no object has the owner "-"). -ERR_PARKED when it is not
+// synced.
+int plan_open_store(const struct plan_input *in, const struct gvk *gvk, const char *ns, const char *name,
+                    struct store **ret, struct err *e);
 void plan_status(struct plan *p, const struct plan_input *in);
 // Is `desired` what `live` already is, as far as manager owns it? Fills desired_hash. `learn_id` see struct
 // op.
 bool plan_is_noop(const struct plan_input *in, const struct object *live, const char *manager,
                   const char *subresource, const json *desired, const char *learn_id,
-                  uint64_t *ret_desired_hash);
+                  uint64_t *ret_desired_hash, char **ret_path /* free(); NULL when it is */);
 
 #endif

@@ -30,8 +30,9 @@ static void add_creation(struct plan *p, const struct plan_input *in, const stru
     p->unreachable |= !c->owned && !c->keep;
 }
 
+// path: see struct op; taken.
 static int add_write(struct plan *p, const struct plan_input *in, const struct child *c,
-                     uint64_t desired_hash, struct err *e)
+                     uint64_t desired_hash, char *path, struct err *e)
 {
     struct buf body;
     struct desired d = plan_child_desired(in, c, c->live == NULL ? NULL : object_uid(c->live));
@@ -39,12 +40,14 @@ static int add_write(struct plan *p, const struct plan_input *in, const struct c
     int r = desired_write(&d, &body, e);
     if (r < 0) {
         buf_fini(&body);
+        free(path);
         return r;
     }
     struct op *o = plan_add(p, c->live == NULL ? OP_CREATE : OP_APPLY, &c->resource, c->ns, c->name);
     o->body = buf_take(&body, &o->body_len);
     o->force = c->live != NULL;
     o->replace = c->replace;
+    o->path = path;
     o->desired_hash = desired_hash;
     memcpy(o->manager, in->world->script->manager, sizeof o->manager);
     if (c->live == NULL) {
@@ -79,15 +82,16 @@ static int compare_child(struct plan *p, const struct plan_input *in, const stru
     struct desired d = plan_child_desired(in, c, NULL);
     struct buf body;
     uint64_t hash;
+    char *path;
     buf_init(&body, DESIRED_BODY_MAX);
     int r = desired_write(&d, &body, e);
     if (r == 0)
         r = json_parse(body.data, body.len, &doc, e);
     if (r == 0 && c->live == NULL)
-        r = add_write(p, in, c, json_hash(json_root(doc)), e);
+        r = add_write(p, in, c, json_hash(json_root(doc)), NULL, e);
     else if (r == 0 && !plan_is_noop(in, c->live, in->world->script->manager, NULL, json_root(doc),
-                                     object_uid(c->live), &hash))
-        r = add_write(p, in, c, hash, e);
+                                     object_uid(c->live), &hash, &path))
+        r = add_write(p, in, c, hash, path, e);
     json_doc_free(doc);
     buf_fini(&body);
     return r;

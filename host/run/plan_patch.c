@@ -35,10 +35,7 @@ static int read_target(const struct plan_input *in, const json *entry, struct ta
     return script_may_write(in->world->script, gvk, t->ns, e);
 }
 
-// The store of the kind, recorded as a read: `name` of one object, or NULL for what was patched before in the
-// subject's namespace (that read wakes nobody: no object has the owner "-"). -ERR_PARKED when it is not
-// synced.
-static int open_store(const struct plan_input *in, const struct gvk *gvk, const char *ns, const char *name,
+int plan_open_store(const struct plan_input *in, const struct gvk *gvk, const char *ns, const char *name,
                       struct store **ret, struct err *e)
 {
     struct informer_scope scope = {.gvk = gvk, .ns = ns, .name = name};
@@ -64,20 +61,23 @@ static int compare_target(struct plan *p, const struct plan_input *in, const str
     struct buf body;
     struct json_doc *doc = NULL;
     uint64_t hash;
+    char *path;
     struct desired d = {
-        .object = t->object, .resource = &t->resource, .name = t->name, .ns = t->ns, .uid = object_uid(live)};
+        .object = t->object, .resource = &t->resource, .name = t->name, .ns = t->ns, .uid = object_uid(live),
+        .type = plan_type_to_write(in, t->resource.gvk, t->object)};
     char *learn_id = xasprintf("%s/%s", object_uid(live), manager);
     buf_init(&body, DESIRED_BODY_MAX);
     int r = desired_write(&d, &body, e);
     if (r == 0)
         r = json_parse(body.data, body.len, &doc, e);
-    if (r == 0 && !plan_is_noop(in, live, manager, NULL, json_root(doc), learn_id, &hash)) {
+    if (r == 0 && !plan_is_noop(in, live, manager, NULL, json_root(doc), learn_id, &hash, &path)) {
         struct op *o = plan_add(p, OP_PATCH, &t->resource, t->ns, t->name);
         o->uid = xstrdup(object_uid(live));
         o->live_rv = xstrdup(object_resource_version(live));
         o->body = buf_take(&body, &o->body_len);
         o->force = t->force;
         o->learn_id = xstrdup(learn_id);
+        o->path = path;
         o->desired_hash = hash;
         memcpy(o->manager, manager, sizeof o->manager);
     }
@@ -91,7 +91,7 @@ static int plan_target(struct plan *p, const struct plan_input *in, const struct
                        const char *manager, struct err *e)
 {
     struct store *store;
-    int r = open_store(in, t->resource.gvk, t->resource.namespaced ? t->ns : NULL, t->name, &store, e);
+    int r = plan_open_store(in, t->resource.gvk, t->resource.namespaced ? t->ns : NULL, t->name, &store, e);
     if (r < 0)
         return r;
     struct object *live = store_get(store, in->world->revision, t->ns, t->name);
@@ -139,7 +139,7 @@ static int release_kind(struct plan *p, const struct plan_input *in, const struc
     if (discovery_find(in->world->discovery, gvk, &resource) != DISCOVERY_FOUND)
         return 0;
     const char *ns = resource.namespaced && own[0] != '\0' ? own : NULL;
-    int r = open_store(in, gvk, ns, NULL, &store, e);
+    int r = plan_open_store(in, gvk, ns, NULL, &store, e);
     if (r < 0)
         return r == -ERR_PARKED ? r : 0; // it can not be read now: the state of the kind wakes the key
     store_list(store, in->world->revision, &(struct store_query){.ns = ns, .manager = manager}, &list);

@@ -34,11 +34,12 @@ static int compare_status(struct plan *p, const struct plan_input *in, const str
     const char *subresource = resource->has_status ? "status" : NULL;
     struct json_doc *doc;
     uint64_t hash;
+    char *path;
     int r = json_parse(body->data, body->len, &doc, e);
     if (r < 0)
         return r;
     char *learn_id = xasprintf("%s/%s", object_uid(subject), manager);
-    bool noop = plan_is_noop(in, subject, manager, subresource, json_root(doc), learn_id, &hash);
+    bool noop = plan_is_noop(in, subject, manager, subresource, json_root(doc), learn_id, &hash, &path);
     json_doc_free(doc);
     if (noop) {
         free(learn_id);
@@ -52,6 +53,7 @@ static int compare_status(struct plan *p, const struct plan_input *in, const str
     o->subresource = subresource;
     o->force = true;
     o->learn_id = learn_id;
+    o->path = path;
     o->desired_hash = hash;
     memcpy(o->manager, manager, sizeof o->manager);
     return 0;
@@ -71,7 +73,8 @@ static int write_status(struct plan *p, const struct plan_input *in, const json 
     struct buf body;
     struct json_doc *live = object_parse(subject);
     buf_init(&body, DESIRED_BODY_MAX);
-    int r = desired_write_status(subject, json_root(live), clear ? NULL : status, in->now_us, &body, e);
+    int r = desired_write_status(subject, plan_type_to_write(in, object_gvk(subject), status), json_root(live),
+                                 clear ? NULL : status, in->now_us, &body, e);
     if (r == 0)
         r = compare_status(p, in, &resource, manager, &body, e);
     buf_fini(&body);
