@@ -20,14 +20,19 @@ void random_init(struct random *r, uint64_t seed)
         r->s[i] = seed_next(&seed);
 }
 
+void random_kernel_bytes(void *out, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t got = getrandom((char *)out + done, n - done, 0);
+        ASSERT(got > 0 || (got < 0 && errno == EINTR));
+        done += got > 0 ? (size_t)got : 0;
+    }
+}
+
 void random_init_kernel(struct random *r)
 {
     uint64_t seed = 0;
-    ssize_t n;
-    do
-        n = getrandom(&seed, sizeof(seed), 0);
-    while (n < 0 && errno == EINTR);
-    ASSERT(n == (ssize_t)sizeof(seed));
+    random_kernel_bytes(&seed, sizeof seed);
     random_init(r, seed);
 }
 

@@ -2,6 +2,7 @@
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct random {
@@ -10,6 +11,7 @@ struct random {
 
 void random_init(struct random *r, uint64_t seed);
 void random_init_kernel(struct random *r);
+void random_kernel_bytes(void *out, size_t n); // for keys
 uint64_t random_u64(struct random *r);
 uint64_t random_below(struct random *r, uint64_t n); // 0..n-1, unbiased; n > 0
 double random_unit(struct random *r);                // [0, 1)

@@ -81,6 +81,28 @@ static void wake_parked(struct controller *c)
     strset_fini(&keys);
 }
 
+void controller_on_key(struct controller *c)
+{
+    if (!c->stopping)
+        wake_parked(c);
+}
+
+bool controller_await_key(struct controller *c)
+{
+    uint8_t key[SECRET_VALUE_KEY];
+    bool there = host_key_try(c->env->host_key, key);
+    explicit_bzero(key, sizeof key);
+    if (!there)
+        host_key_want(c->env->host_key);
+    return !there;
+}
+
+void controller_on_schemas(struct controller *c)
+{
+    if (!c->stopping)
+        wake_parked(c);
+}
+
 static bool subjects_synced(const struct controller *c)
 {
     for (size_t i = 0; i < c->subject_count; i++)

@@ -18,6 +18,8 @@ struct controller_env { // the same for all; outlives them
     struct client *client;
     struct discovery *discovery;
     struct informers *informers;
+    struct schemas *schemas;
+    struct host_key *host_key;
     struct store_clock *store_clock;
     struct dispatcher *dispatcher;
     struct deps *deps;
@@ -56,6 +58,8 @@ void controller_wake(struct controller *c, const char *key);
 void controller_on_change(struct controller *c, struct informer *informer, struct object *old,
                           struct object *new, bool echo);
 void controller_on_state(struct controller *c); // some informer's state changed
+void controller_on_key(struct controller *c);     // the host's key is there
+void controller_on_schemas(struct controller *c); // a schema is there, or will not come
 void controller_on_outcome(struct outcome *o);  // takes it
 // On a worker: the view for a pass, +1 reference.
 struct controller_view *controller_take_view(void *controller);

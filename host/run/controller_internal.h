@@ -57,6 +57,8 @@ struct controller {
 };
 
 // controller.c
+// The host's key is asked for; false when it is there.
+bool controller_await_key(struct controller *c);
 void controller_end_if_idle(struct controller *c);
 
 // controller_scope.c: informers and the view made of them

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "kube/discovery.h"
 #include "kube/informers.h"
+#include "kube/schemas.h"
 #include "run/marks.h"
 #include "run/scripts.h"
 #include "run/workers.h"
@@ -18,6 +19,8 @@ struct host {
     struct host_options o;
     struct script_host script_host;
     struct discovery *discovery;
+    struct schemas *schemas;
+    struct host_key *host_key;
     struct store_clock *store_clock;
     struct informers *informers;
     struct deps *deps;
@@ -171,7 +174,35 @@ static void on_discovery(void *ud, const struct err *e)
         log_info("discovery done", F_INT("kinds", (int64_t)discovery_count(h->discovery)));
         start_sources(h);
     }
+    if (e == NULL)
+        schemas_refresh(h->schemas); // kinds came, went or changed
     on_state(h, NULL);
+}
+
+static void tell_key(void *ud, struct controller *c)
+{
+    (void)ud;
+    controller_on_key(c);
+}
+
+static void on_host_key(void *ud)
+{
+    struct host *h = ud;
+    if (!h->stopping)
+        scripts_each(h->scripts, tell_key, NULL);
+}
+
+static void tell_schemas(void *ud, struct controller *c)
+{
+    (void)ud;
+    controller_on_schemas(c);
+}
+
+static void on_schemas(void *ud)
+{
+    struct host *h = ud;
+    if (!h->stopping && h->scripts != NULL)
+        scripts_each(h->scripts, tell_schemas, NULL);
 }
 
 // ---- folders
@@ -195,6 +226,7 @@ static void open_reading(struct host *h)
 {
     const struct host_options *o = &h->o;
     h->discovery = discovery_new(o->client);
+    h->schemas = schemas_new(o->client, on_schemas, h);
     h->store_clock = store_clock_new();
     h->informers = informers_new(&(struct informers_options){.client = o->client,
                                                              .discovery = h->discovery,
@@ -214,6 +246,12 @@ static void open_writing(struct host *h)
 {
     const struct host_options *o = &h->o;
     h->learned = learned_new();
+    h->host_key = host_key_new(&(struct host_key_options){.client = o->client,
+                                                          .ns = o->namespace_,
+                                                          .seed = o->seed,
+                                                          .bytes = o->key_bytes,
+                                                          .on_ready = on_host_key,
+                                                          .ud = h});
     h->applier = applier_new(&(struct applier_options){.loop = o->loop,
                                                        .client = o->client,
                                                        .informers = h->informers,
@@ -241,6 +279,8 @@ static void open_running(struct host *h)
                                     .store_clock = h->store_clock,
                                     .informers = h->informers,
                                     .discovery = h->discovery,
+                                    .schemas = h->schemas,
+                                    .host_key = h->host_key,
                                     .learned = h->learned};
     h->workers = workers_new(&(struct workers_options){.loop = o->loop,
                                                        .threads = o->workers,
@@ -250,6 +290,8 @@ static void open_running(struct host *h)
     h->controller_env = (struct controller_env){.loop = o->loop,
                                                 .client = o->client,
                                                 .discovery = h->discovery,
+                                                .schemas = h->schemas,
+                                                .host_key = h->host_key,
                                                 .informers = h->informers,
                                                 .store_clock = h->store_clock,
                                                 .dispatcher = workers_dispatcher(h->workers),
@@ -319,6 +361,7 @@ void host_free(struct host *h)
     scripts_free(h->scripts);
     workers_free(h->workers);
     recorder_free(h->recorder);
+    host_key_free(h->host_key);
     applier_free(h->applier);
     learned_free(h->learned);
     deps_free(h->deps);
@@ -326,6 +369,7 @@ void host_free(struct host *h)
         informer_use_release(h->config_maps);
     informers_free(h->informers);
     store_clock_free(h->store_clock);
+    schemas_free(h->schemas);
     discovery_free(h->discovery);
     loop_timer_free(h->namespace_timer);
     free(h);

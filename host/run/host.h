@@ -31,6 +31,8 @@ struct host_options { // all borrowed for the host's life
     unsigned workers;                // threads; 0: inline
     unsigned max_writes;             // 0: 64
     uint64_t seed;
+    // Random bytes of the host's own key, when it has to be made; NULL: the kernel's.
+    void (*key_bytes)(void *ud, uint8_t *out, size_t n);
     // The very first answers show that the configuration is wrong (credentials, certificate): nothing will
     // work until a person acts.
     void (*on_fatal)(void *ud, const struct err *e);

@@ -46,7 +46,10 @@ static void make_plan(const struct pass_env *env, struct outcome *o, struct worl
     struct json_doc *doc = NULL;
     int r = out == NULL ? 0 : json_parse(out->result.data, out->result.len, &doc, &o->err);
     if (r == 0) {
+        struct plan_types types = {.schemas = env->schemas};
+        o->schema_sequence = env->schemas == NULL ? 0 : schemas_sequence(env->schemas);
         struct plan_input in = {.result = json_root(doc),
+                                .types = &types,
                                 .world = world,
                                 .learned = env->learned,
                                 .now_us = clock_wall_us(env->clock),
@@ -54,6 +57,8 @@ static void make_plan(const struct pass_env *env, struct outcome *o, struct worl
                                 .done = o->abandoned || out == NULL ||
                                         json_true(json_get(json_root(doc), "done"))};
         r = plan_make(&in, &o->plan, &o->err);
+        o->awaits_schema = types.awaited;
+        plan_types_fini(&types);
         json_doc_free(doc);
     }
     if (r < 0)
@@ -105,6 +110,7 @@ static void run_script(const struct pass_env *env, struct pass_runner *runner, s
                                .script = script,
                                .subject = o->subject,
                                .children = o->view->children,
+                               .host_key = env->host_key,
                                .revision = o->revision};
     o->finalizing = object_is_deleting(o->subject);
     if (o->finalizing) {
@@ -118,6 +124,7 @@ static void run_script(const struct pass_env *env, struct pass_runner *runner, s
         make_plan(env, o, &world, NULL);
     else
         run_entry(env, runner, o, &world);
+    o->awaits_key = world.wants_key && o->kind == OUTCOME_PARKED;
     o->reads = world.reads;
     world.reads = (struct reads){0};
     world_view_fini(&world);

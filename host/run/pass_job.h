@@ -31,6 +31,9 @@ struct outcome {
     struct reads reads;
     uint64_t revision; // pinned until the loop releases it
     struct plan *plan; // PLANNED
+    bool awaits_key;          // PARKED: until the host's key is there
+    bool awaits_schema;       // PARKED: until schemas_sequence is not this any more
+    uint64_t schema_sequence;
     enum pass_end end;
     struct err err;
     char reason[64];
@@ -52,6 +55,8 @@ struct pass_env { // the same for all workers; outlives them
     struct informers *informers;
     struct discovery *discovery;
     struct learned *learned;
+    struct schemas *schemas;
+    struct host_key *host_key;
     struct pass_limits limits;
 };
 

@@ -85,6 +85,10 @@ int script_may_write(const struct script *s, const struct gvk *gvk, const char *
         r = script_may_enter(s, ns, e);
     if (r < 0)
         return r;
+    if (str_eq(gvk->group, "") && str_eq(gvk->kind, "Secret") && str_eq(ns, s->host->host_namespace))
+        return err_set(e, ERR_FORBIDDEN,
+                       "script %s may not write Secrets in namespace %s: the host's key lives there", s->name,
+                       ns);
     bool config_map = str_eq(gvk->group, "") && str_eq(gvk->kind, "ConfigMap");
     if (config_map && (str_eq(ns, s->host->scripts_namespace) || str_eq(ns, s->host->host_namespace)))
         return err_set(

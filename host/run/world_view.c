@@ -1,6 +1,7 @@
 #include "run/world_view.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -104,9 +105,17 @@ static int open_stores(struct world_view *w, struct read *read, struct stores *r
     return err_set(e, ERR_UNAVAILABLE, "%s can not be read now: %s", read->gvk->text, why.text);
 }
 
-static bool hidden_from_scripts(const struct object *o)
+// The host's key, whatever a script was granted.
+static bool is_host_key(const struct world_view *w, const struct object *o)
 {
-    return object_label(o, MARKS_LABEL_SCRIPTS) != NULL && str_eq(object_gvk(o)->kind, "ConfigMap");
+    return str_eq(object_name(o), HOST_KEY_SECRET) && str_eq(object_gvk(o)->kind, "Secret") &&
+           str_eq(object_namespace(o), w->script->host->host_namespace);
+}
+
+static bool hidden_from_scripts(const struct world_view *w, const struct object *o)
+{
+    return (object_label(o, MARKS_LABEL_SCRIPTS) != NULL && str_eq(object_gvk(o)->kind, "ConfigMap")) ||
+           is_host_key(w, o);
 }
 
 static int world_get(void *ud, const char *kind, const char *name, const char *ns, struct world_object *ret,
@@ -135,9 +144,9 @@ static int world_get(void *ud, const char *kind, const char *name, const char *n
     if (o == NULL)
         return 0;
     hold(w, o);
-    if (hidden_from_scripts(o))
-        return err_set(e, ERR_FORBIDDEN, "world.get: ConfigMap %s holds scripts: scripts may not read it",
-                       name);
+    if (hidden_from_scripts(w, o))
+        return err_set(e, ERR_FORBIDDEN, "world.get: %s %s holds %s: scripts may not read it",
+                       object_gvk(o)->kind, name, is_host_key(w, o) ? "the host's key" : "scripts");
     ret->json = object_json(o, &ret->len);
     return 0;
 }
@@ -152,7 +161,7 @@ static void give_list(struct world_view *w, struct object_list *list, const stru
     for (size_t i = 0; i < list->count; i++) {
         struct object *o = object_ref(list->items[i]);
         hold(w, o);
-        bool match = !hidden_from_scripts(o);
+        bool match = !hidden_from_scripts(w, o);
         if (match && fields != NULL) {
             struct json_doc *doc = object_parse(o);
             match = field_selector_matches(fields, json_root(doc));
@@ -253,6 +262,25 @@ static const char *world_data(void *ud, const char *key, size_t *ret_len)
     return program_text(w->script->program, key, ret_len);
 }
 
+static int world_secret_value(void *ud, const char *name, int length, const char *charset, char *out,
+                              struct err *e)
+{
+    struct world_view *w = ud;
+    uint8_t key[SECRET_VALUE_KEY];
+    int r = secret_value_check(name, length, charset, e);
+    if (r < 0)
+        return r;
+    if (w->host_key == NULL)
+        return err_set(e, ERR_UNSUPPORTED, "world.secret_value: this host has no key to make secrets from");
+    if (!host_key_try(w->host_key, key)) {
+        w->parked = w->wants_key = true;
+        return err_set(e, ERR_PARKED, "the host's key is not there yet");
+    }
+    secret_value_make(key, object_uid(w->subject), name, length, charset, out);
+    explicit_bzero(key, sizeof key);
+    return 0;
+}
+
 static void world_log(void *ud, const char *level, const char *message, const char *fields)
 {
     const struct world_view *w = ud;
@@ -269,4 +297,5 @@ const struct world_ops world_view_ops = {
     .child = world_child,
     .data = world_data,
     .log = world_log,
+    .secret_value = world_secret_value,
 };

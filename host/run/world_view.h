@@ -8,6 +8,7 @@
 #include "kube/discovery.h"
 #include "kube/informers.h"
 #include "run/child_stores.h"
+#include "run/host_key.h"
 #include "run/reads.h"
 #include "run/script.h"
 #include "script/world.h"
@@ -24,7 +25,9 @@ struct world_view {
     size_t held_count, held_cap;
     void **memory; // arrays given as lists
     size_t memory_count, memory_cap;
+    struct host_key *host_key; // borrowed; NULL: there is none
     bool parked;
+    bool wants_key; // parked until the host's key is there
 };
 
 extern const struct world_ops world_view_ops; // ud: struct world_view *

@@ -332,7 +332,7 @@ static void patches_are_released(void **unused)
     assert_string_equal(json_str(json_path(json_root(doc), "metadata", "labels", "mark", NULL)), "m1");
     json_doc_free(doc);
     sim_restart_host(&s); // it is found again by the manager's name
-    put_thing(&s, "t", "{}");
+    put_thing(&s, "t", "{\"other\":\"x\"}");
     sim_run(&s, SETTLE_MS);
     doc = sim_get(&s, "v1", "configmaps", "target");
     assert_null(json_path(json_root(doc), "metadata", "labels", "mark", NULL));

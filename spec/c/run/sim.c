@@ -199,6 +199,13 @@ static void on_fatal(void *ud, const struct err *e)
     fail_msg("fatal: %s", e->text);
 }
 
+static void key_bytes(void *ud, uint8_t *out, size_t n)
+{
+    struct sim *s = ud;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (uint8_t)random_u64(&s->random);
+}
+
 static void start_host(struct sim *s)
 {
     struct err e;
@@ -212,6 +219,7 @@ static void start_host(struct sim *s)
                                             .namespace_ = "tidelock-system",
                                             .scripts_namespace = "tidelock-system",
                                             .seed = random_u64(&s->random),
+                                            .key_bytes = key_bytes,
                                             .on_fatal = on_fatal,
                                             .ud = s},
                      &s->host, &e);
