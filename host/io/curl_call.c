@@ -1,11 +1,7 @@
 #include "io/curl_impl.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -80,18 +76,13 @@ static size_t on_write(char *data, size_t size, size_t n, void *ud)
 
 static void on_header_end(struct call *x, long status)
 {
-    struct pool *p = x->pool;
     long version = 0;
-    curl_socket_t fd = CURL_SOCKET_BAD;
     char *type = NULL;
     x->started = true;
     x->status = (int)status;
     curl_easy_getinfo(x->easy, CURLINFO_HTTP_VERSION, &version);
     curl_easy_getinfo(x->easy, CURLINFO_CONTENT_TYPE, &type);
-    curl_easy_getinfo(x->easy, CURLINFO_ACTIVESOCKET, &fd);
-    p->http2 = version == CURL_HTTP_VERSION_2_0;
-    if (p->http2 && fd != CURL_SOCKET_BAD)
-        p->socket = fd;
+    x->pool->http2 = version == CURL_HTTP_VERSION_2_0;
     if (x->cb.on_start != NULL)
         x->cb.on_start(x->cb.ud, x->status, type != NULL ? type : "");
 }
@@ -129,30 +120,6 @@ static int on_request(void *ud, char *to_ip, char *from_ip, int to_port, int fro
     return CURL_PREREQFUNC_OK;
 }
 
-static void set_int(int fd, int level, int name, int value)
-{
-    setsockopt(fd, level, name, &value, sizeof(value)); // a socket without it still works
-}
-
-static int on_sockopt(void *ud, curl_socket_t fd, curlsocktype purpose)
-{
-    (void)ud, (void)purpose;
-    set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
-    set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
-    set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
-    set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKED_MS);
-    return CURL_SOCKOPT_OK;
-}
-
-static int on_close_socket(void *ud, curl_socket_t fd)
-{
-    struct pool *p = ud;
-    if (p->socket == fd)
-        p->socket = -1;
-    return close(fd);
-}
-
 // What is the same for all requests of a transport.
 static void call_configure(struct call *x, struct curl_transport *t)
 {
@@ -187,8 +154,8 @@ static void call_configure(struct call *x, struct curl_transport *t)
     }
     curl_easy_setopt(h, CURLOPT_PREREQFUNCTION, on_request);
     curl_easy_setopt(h, CURLOPT_PREREQDATA, x);
-    curl_easy_setopt(h, CURLOPT_SOCKOPTFUNCTION, on_sockopt);
-    curl_easy_setopt(h, CURLOPT_CLOSESOCKETFUNCTION, on_close_socket);
+    curl_easy_setopt(h, CURLOPT_SOCKOPTFUNCTION, curl_live_on_socket);
+    curl_easy_setopt(h, CURLOPT_CLOSESOCKETFUNCTION, curl_live_on_close);
 }
 
 static struct call *call_new(struct curl_transport *t, bool stream)

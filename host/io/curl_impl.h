@@ -93,7 +93,8 @@ struct pool {
     int held;   // in use further up the stack
     uint64_t last_byte_ms;
     bool http2;
-    int socket; // of the HTTP/2 connection; -1: none known
+    int *sockets; // all that are open
+    size_t socket_count;
     struct call *probe;
     struct loop_timer *probe_timer;
 };
@@ -113,6 +114,8 @@ struct curl_transport {
     struct buf scratch;
     struct pools pools;
     struct pool *requests; // where the next request goes, or NULL
+    uint32_t probe_every_ms;
+    uint32_t probe_timeout_ms;
     struct calls failed;
     struct loop_timer *failed_timer;
     struct calls unused[2]; // [stream]
@@ -153,7 +156,9 @@ void curl_pool_retire(struct pool *p);       // no new calls; it goes with the l
 void curl_pool_drop_if_idle(struct pool *p); // frees it when it has no calls and is not wanted any more
 void curl_pool_free(struct pool *p);
 
-// curl_live.c
+// curl_live.c: keepalive, idle time and probes. The first two are libcurl's callbacks; ud is the pool.
+int curl_live_on_socket(void *ud, curl_socket_t fd, curlsocktype purpose);
+int curl_live_on_close(void *ud, curl_socket_t fd);
 void curl_live_start_idle_timer(struct call *x);
 void curl_live_start_probes(struct pool *p);
 

@@ -60,7 +60,6 @@ static struct pool *pool_new(struct curl_transport *t, bool streams)
     struct pool *p = xcalloc(1, sizeof(*p));
     p->t = t;
     p->streams = streams;
-    p->socket = -1;
     LIST_INIT(&p->calls);
     p->timer = loop_timer_new(t->loop, on_pool_timer, p);
     p->multi = curl_multi_init();
@@ -81,9 +80,10 @@ void curl_pool_free(struct pool *p)
 {
     ASSERT(LIST_EMPTY(&p->calls) && !p->busy && p->held == 0);
     LIST_REMOVE(p, entry);
-    curl_multi_cleanup(p->multi); // closes the connections: on_close_socket still finds p
+    curl_multi_cleanup(p->multi); // closes the connections: curl_live_on_close still finds p
     loop_timer_free(p->timer);
     loop_timer_free(p->probe_timer);
+    free(p->sockets);
     free(p);
 }
 
@@ -236,8 +236,12 @@ static bool is_pool_bad(const struct call *x, CURLcode result)
 {
     long version = 0;
     curl_easy_getinfo(x->easy, CURLINFO_HTTP_VERSION, &version);
-    bool shared = x->pool->streams || version == CURL_HTTP_VERSION_2_0 || result == CURLE_OPERATION_TIMEDOUT;
-    return result != CURLE_OK && shared && curl_problem_is_of_connection(x, result);
+    bool http2 = version == CURL_HTTP_VERSION_2_0;
+    // libcurl repeats each refused stream on a connection of its own: a new pool has one again.
+    if (result == CURLE_OK)
+        return http2 && x->attempts > 1;
+    return (http2 || x->pool->streams || result == CURLE_OPERATION_TIMEDOUT) &&
+           curl_problem_is_of_connection(x, result);
 }
 
 void curl_pool_finish(struct call *x, CURLcode result)

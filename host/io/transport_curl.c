@@ -230,6 +230,8 @@ int transport_curl_new(struct loop *l, const struct transport_curl_options *o, s
     t->options = *o;
     t->options.user_agent = xstrdup(o->user_agent);
     t->material = curl_call_material_new(o->ca_pem, o->client_cert_pem, o->client_key_pem);
+    t->probe_every_ms = PROBE_EVERY_MS;
+    t->probe_timeout_ms = PROBE_TIMEOUT_MS;
     t->failed_timer = loop_timer_new(l, on_failed, t);
     buf_init(&t->scratch, HEADERS_BYTES);
     r = set_server(t, o, e);

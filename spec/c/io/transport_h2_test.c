@@ -165,7 +165,8 @@ static void test_watches_have_connections_of_90(void **state)
         assert_int_equal(x[i].dones, 0);
         rig_result_fini(&x[i]);
     }
-    assert_true(h2_peer_open(&f.peer) <= 2); // requests, and one that is kept for watches
+    while (h2_peer_open(&f.peer) > 2) // the requests', and one that is kept for watches
+        rig_run(&f.rig, 1);
     teardown(&f);
 }
 
@@ -242,11 +243,14 @@ static void test_goaway_with_requests_in_flight(void **state)
     }
     rig_wait(&f.rig, 10);
     for (int i = 0; i < 10; i++) {
-        assert_int_equal(x[i].response.err.code, 0);
+        if (x[i].response.err.code != 0)
+            fail_msg("%s", x[i].response.err.text);
         assert_string_equal(x[i].body.data, "PATCH /x {\"a\":1}");
         rig_result_fini(&x[i]);
     }
-    assert_int_equal(f.peer.connections, 2);
+    assert_get(&f);
+    while (h2_peer_open(&f.peer) > 1)
+        rig_run(&f.rig, 1);
     teardown(&f);
 }
 
@@ -349,9 +353,10 @@ static void test_idle_stream_does_not_end_the_others(void **state)
     rig_do(&f.rig, &x[1], q);
     assert_int_equal(x[1].response.err.code, -ERR_TIMEOUT);
     assert_int_equal(x[0].dones, 0);
-    x[0].stop_after = 2;
-    struct h2_connection *c = h2_peer_last(&f.peer);
-    assert_int_equal(h2_streams(c), 1);
+    while (h2_streams(h2_peer_last(&f.peer)) > 1)
+        rig_run(&f.rig, 1);
+    assert_int_equal(f.peer.connections, 1);
+    assert_int_equal(x[0].dones, 0);
     rig_result_fini(&x[0]);
     rig_result_fini(&x[1]);
     teardown(&f);
