@@ -54,7 +54,7 @@ static const struct allowed {
     {"string", "upper", KEEP},
     {"table", "concat", KEEP},
     {"table", "getn", KEEP},
-    {"table", "insert", KEEP},
+    {"table", "insert", table_lib_insert},
     {"table", "maxn", KEEP},
     {"table", "remove", KEEP},
     {"table", "sort", table_lib_sort},

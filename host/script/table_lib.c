@@ -142,3 +142,29 @@ int table_lib_sort(lua_State *L)
     }
     return 0;
 }
+
+// LuaJIT's moves 2^31 elements for a position such as -math.huge, without an end in sight.
+int table_lib_insert(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    convert_force(L, 1);
+    lua_Integer end = (lua_Integer)lua_objlen(L, 1) + 1;
+    int top = lua_gettop(L);
+    if (top == 2) {
+        lua_rawseti(L, 1, (int)end);
+        return 0;
+    }
+    if (top != 3)
+        return luaL_error(L, "wrong number of arguments to 'insert'");
+    lua_Number position = luaL_checknumber(L, 2);
+    if (!(position >= 1 && position <= (lua_Number)end) || position != (lua_Number)(int)position)
+        return luaL_error(L, "bad argument #2 to 'insert' (the position must be a whole number from 1 to %d)",
+                          (int)end);
+    for (lua_Integer i = end; i > (lua_Integer)position; i--) {
+        lua_rawgeti(L, 1, (int)i - 1);
+        lua_rawseti(L, 1, (int)i);
+    }
+    sandbox_charge(L, (uint64_t)(end - (lua_Integer)position));
+    lua_rawseti(L, 1, (int)position);
+    return 0;
+}

@@ -1,4 +1,4 @@
-// table.sort of our own: bounded work; array marks stay, since only elements move. The rest of table is
+// table.insert and table.sort of our own: bounded work; array marks stay, since only elements move. The rest of table is
 // LuaJIT's, which moves elements only too.
 #ifndef SCRIPT_TABLE_LIB_H
 #define SCRIPT_TABLE_LIB_H
@@ -7,6 +7,7 @@
 
 enum { TABLE_LIB_SORT_MAX = 100000 };
 
+int table_lib_insert(lua_State *L);
 int table_lib_sort(lua_State *L); // stable, n log n for any input and comparison
 
 #endif
