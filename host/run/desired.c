@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/strset.h"
 #include "data/json_write.h"
+#include "kube/empties.h"
 #include "run/marks.h"
 
 // metadata that the server or the host owns: an object that was read and returned carries them
@@ -64,20 +65,30 @@ static void write_owners(struct json_writer *w, const struct desired *d, const j
     jw_array_end(w);
 }
 
-static void write_metadata(struct json_writer *w, const struct desired *d, const json *metadata)
+// One member of an object that the script gave.
+static int write_member(struct json_writer *w, const struct schema_node *type, const struct step *at,
+                        const struct json_iter *i, struct err *e)
 {
+    struct step below = {.up = at, .name = i->key};
+    jw_keyn(w, i->key, i->key_len);
+    return empties_write(w, schema_member(type, i->key, i->key_len, NULL), i->value, &below, e);
+}
+
+static int write_metadata(struct json_writer *w, const struct desired *d, const json *metadata, struct err *e)
+{
+    static const struct step root, at = {.up = &root, .name = "metadata"};
+    const struct schema_node *type = schema_member(d->type, "metadata", 8, NULL);
+    int r = 0;
     jw_key(w, "metadata");
     jw_object(w);
     jw_member_str(w, "name", d->name);
     if (d->ns[0] != '\0')
         jw_member_str(w, "namespace", d->ns);
     jw_member_str(w, "uid", d->uid);
-    for (struct json_iter i = json_iter(metadata); json_next(&i);) {
+    for (struct json_iter i = json_iter(metadata); r == 0 && json_next(&i);) {
         bool ours = d->owner != NULL && (str_eq(i.key, "labels") || str_eq(i.key, "ownerReferences"));
-        if (ours || is_server_owned(i.key))
-            continue;
-        jw_keyn(w, i.key, i.key_len);
-        jw_value(w, i.value);
+        if (!ours && !is_server_owned(i.key))
+            r = write_member(w, type, &at, &i, e);
     }
     if (d->owner != NULL) {
         write_labels(w, d, json_get(metadata, "labels"));
@@ -86,10 +97,12 @@ static void write_metadata(struct json_writer *w, const struct desired *d, const
             write_owners(w, d, owners);
     }
     jw_object_end(w);
+    return r;
 }
 
 int desired_write(const struct desired *d, struct buf *out, struct err *e)
 {
+    static const struct step root;
     struct json_writer w;
     if (json_has_long_key(d->object))
         return err_set(
@@ -99,15 +112,16 @@ int desired_write(const struct desired *d, struct buf *out, struct err *e)
     jw_object(&w);
     jw_member_str(&w, "apiVersion", d->resource->gvk->api_version);
     jw_member_str(&w, "kind", d->resource->gvk->kind);
-    write_metadata(&w, d, json_get(d->object, "metadata"));
-    for (struct json_iter i = json_iter(d->object); json_next(&i);) {
+    int r = write_metadata(&w, d, json_get(d->object, "metadata"), e);
+    for (struct json_iter i = json_iter(d->object); r == 0 && json_next(&i);) {
         if (str_eq(i.key, "apiVersion") || str_eq(i.key, "kind") || str_eq(i.key, "metadata") ||
             str_eq(i.key, "status"))
             continue;
-        jw_keyn(&w, i.key, i.key_len);
-        jw_value(&w, i.value);
+        r = write_member(&w, d->type, &root, &i, e);
     }
     jw_object_end(&w);
+    if (r < 0)
+        return r;
     return w.failed || out->failed ? err_set(e, ERR_LIMIT, "the object is larger than 4 MiB") : 0;
 }
 
@@ -151,23 +165,29 @@ static void write_conditions(struct json_writer *w, const json *conditions, cons
     jw_array_end(w);
 }
 
-static void write_status(struct json_writer *w, const json *status, const json *live, int64_t now_us)
+static int write_status(struct json_writer *w, const struct schema_node *type, const json *status,
+                        const json *live, int64_t now_us, struct err *e)
 {
+    static const struct step root, at = {.up = &root, .name = "status"};
+    int r = 0;
     jw_object(w);
-    for (struct json_iter i = json_iter(status); json_next(&i);) {
-        jw_keyn(w, i.key, i.key_len);
-        if (str_eq(i.key, "conditions") && json_is_array(i.value))
-            write_conditions(w, i.value, json_get(live, "conditions"), now_us);
-        else
-            jw_value(w, i.value);
+    for (struct json_iter i = json_iter(status); r == 0 && json_next(&i);) {
+        if (!str_eq(i.key, "conditions") || !json_is_array(i.value)) {
+            r = write_member(w, type, &at, &i, e);
+            continue;
+        }
+        jw_key(w, "conditions");
+        write_conditions(w, i.value, json_get(live, "conditions"), now_us);
     }
     jw_object_end(w);
+    return r;
 }
 
-int desired_write_status(const struct object *subject, const json *live, const json *status, int64_t now_us,
-                         struct buf *out, struct err *e)
+int desired_write_status(const struct object *subject, const struct schema_node *type, const json *live,
+                         const json *status, int64_t now_us, struct buf *out, struct err *e)
 {
     struct json_writer w;
+    int r = 0;
     jw_init(&w, out);
     jw_object(&w);
     jw_member_str(&w, "apiVersion", object_gvk(subject)->api_version);
@@ -181,8 +201,11 @@ int desired_write_status(const struct object *subject, const json *live, const j
     jw_object_end(&w);
     if (status != NULL) {
         jw_key(&w, "status");
-        write_status(&w, status, json_get(live, "status"), now_us);
+        r = write_status(&w, schema_member(type, "status", 6, NULL), status, json_get(live, "status"), now_us,
+                         e);
     }
     jw_object_end(&w);
+    if (r < 0)
+        return r;
     return w.failed || out->failed ? err_set(e, ERR_LIMIT, "status is larger than 4 MiB") : 0;
 }

@@ -8,6 +8,7 @@
 #include "data/json.h"
 #include "kube/object.h"
 #include "kube/resource.h"
+#include "kube/schema.h"
 
 enum { DESIRED_BODY_MAX = 4 << 20 }; // the server's own limit is 3 MiB
 
@@ -23,15 +24,17 @@ struct desired {
     bool owned;                 // with ownerReference
     bool keep;
     unsigned order;
+    const struct schema_node *type; // the kind's; NULL: unknown. It decides what an empty table is
 };
 
-// Appends the body. 0, -ERR_INVALID (a key longer than the server's YAML reader takes), -ERR_LIMIT.
+// Appends the body. 0, -ERR_INVALID (a key longer than the server's YAML reader takes, an empty list in a
+// map's place), -ERR_LIMIT.
 int desired_write(const struct desired *d, struct buf *out, struct err *e);
 
 // The body of a status apply: conditions keep lastTransitionTime while their status is what `live` (the
 // subject's document) says, and get `now_us` otherwise. `status` NULL: a body without status, which gives up
-// all our fields.
-int desired_write_status(const struct object *subject, const json *live, const json *status, int64_t now_us,
-                         struct buf *out, struct err *e);
+// all our fields. `type`: the subject's kind, NULL: unknown.
+int desired_write_status(const struct object *subject, const struct schema_node *type, const json *live,
+                         const json *status, int64_t now_us, struct buf *out, struct err *e);
 
 #endif

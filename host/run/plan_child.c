@@ -73,7 +73,8 @@ struct desired plan_child_desired(const struct plan_input *in, const struct chil
                             .owner = in->world->subject,
                             .owned = c->owned,
                             .keep = c->keep,
-                            .order = c->order};
+                            .order = c->order,
+                            .type = plan_type_to_write(in, c->resource.gvk, c->object)};
 }
 
 bool plan_is_manager_of(const struct object *o, const char *manager)
