@@ -28,7 +28,7 @@ struct item {
 TAILQ_HEAD(order, item);
 
 struct queue_metrics {
-    struct series *depth, *adds, *retries, *wait, *work;
+    struct series *depth, *adds, *retries, *wait, *work, *active;
 };
 
 struct queue {
@@ -65,6 +65,9 @@ static const struct metric_def def_work = {"workqueue_work_duration_seconds",
                                            "How long a key is in process, its writes included.",
                                            METRIC_HISTOGRAM, "name,controller", EXP_BUCKETS};
 
+static const struct metric_def def_active = {"controller_runtime_active_workers", "Keys in process.", METRIC_GAUGE,
+                                             "controller"};
+
 static void open_metrics(struct queue *q, struct metrics *m, const char *name)
 {
     q->m.depth = metric_series(metrics_add(m, &def_depth), name, name);
@@ -72,6 +75,7 @@ static void open_metrics(struct queue *q, struct metrics *m, const char *name)
     q->m.retries = metric_series(metrics_add(m, &def_retries), name, name);
     q->m.wait = metric_series(metrics_add(m, &def_wait), name, name);
     q->m.work = metric_series(metrics_add(m, &def_work), name, name);
+    q->m.active = metric_series(metrics_add(m, &def_active), name);
 }
 
 static void on_timer(void *ud);
@@ -314,6 +318,7 @@ const char *queue_pop_locked(struct queue *q)
     i->taken_us = now_us(q);
     q->depth--;
     q->active++;
+    series_set(q->m.active, (double)q->active);
     series_set(q->m.depth, (double)q->depth);
     series_observe(q->m.wait, (double)(i->taken_us - i->added_us) / 1e6);
     return i->key;
@@ -326,6 +331,7 @@ void queue_done(struct queue *q, const char *key)
     ASSERT(i != NULL && i->active);
     i->active = false;
     q->active--;
+    series_set(q->m.active, (double)q->active);
     series_observe(q->m.work, (double)(now_us(q) - i->taken_us) / 1e6);
     bool again = i->dirty && !q->shut;
     i->dirty = false;

@@ -326,6 +326,15 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
     end
     table.sort(names)
 
+    local function keys_of(map)
+        local found = {}
+        for key in pairs(map or {}) do
+            found[#found + 1] = key
+        end
+        table.sort(found)
+        return found
+    end
+
     for _, name in ipairs(names) do
         it("a script " .. name .. " backs off and writes nothing, the rest goes on", function()
             start("bad", (functional.note_script("bad", "bad", nonsense[name]):gsub("%-note", "-bad")))
@@ -335,11 +344,15 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
             process.sleep(2)
             add_and_await "b"
             assert.is_nil(plane:get("configmaps", namespace, "a-bad"))
-            assert.is_nil((plane:get("memcacheds", namespace, "a") or {}).status)
+            -- the host's own report is all there is
+            local status = (plane:get("memcacheds", namespace, "a") or {}).status
+            assert.same({ "conditions" }, keys_of(status))
+            assert.same(1, #status.conditions)
+            assert.same("Reconciled", status.conditions[1].type)
             for _, write in ipairs(plane.audit:writes_since(mark)) do
                 local resource, written = write.entry.objectRef.resource, write.entry.objectRef.name
                 assert.is_true(resource == "events" or written == "a-note" or written == "b-note"
-                    or write.entry.objectRef.namespace == "tidelock-system", write.text)
+                    or write.entry.objectRef.subresource == "status" or write.entry.objectRef.namespace == "tidelock-system", write.text)
             end
             -- 5 ms doubled each time gives about ten attempts in the first three seconds
             local failures = host:metric("controller_runtime_reconcile_errors_total", { controller = "bad" })
