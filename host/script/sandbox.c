@@ -285,7 +285,10 @@ static int message_protected(lua_State *L)
         allow_push_tostring(L, 1);
         text = lua_tolstring(L, -1, &len);
     }
-    textsafe_err(sandbox_of(L)->err, ERR_SCRIPT, text, len);
+    if (len == 0)
+        err_set(sandbox_of(L)->err, ERR_SCRIPT, "the script raised an empty text: say what is wrong");
+    else
+        textsafe_err(sandbox_of(L)->err, ERR_SCRIPT, text, len);
     return 0;
 }
 
