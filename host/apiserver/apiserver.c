@@ -61,6 +61,15 @@ void apiserver_set_latency(struct apiserver *s, uint64_t (*fn)(void *ud, const s
     s->latency_ud = ud;
 }
 
+void apiserver_set_fault(struct apiserver *s,
+                         enum apiserver_fault (*fn)(void *ud, const struct apiserver_passage *p,
+                                                    struct apiserver_answer *ret_answer),
+                         void *ud)
+{
+    s->fault = fn;
+    s->fault_ud = ud;
+}
+
 void apiserver_compact(struct apiserver *s)
 {
     for (struct kind *k = kinds_first(s->kinds); k != NULL; k = k->next)

@@ -10,6 +10,7 @@
 #ifndef APISERVER_APISERVER_H
 #define APISERVER_APISERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,6 +51,30 @@ struct transport *apiserver_transport(struct apiserver *s, const char *user);
 // (half). NULL: no time.
 void apiserver_set_latency(struct apiserver *s, uint64_t (*fn)(void *ud, const struct transport_request *r),
                            void *ud);
+// Faults on the way, for tests. fn is asked for each request of any transport when it reaches the server, and
+// once more (`answered` true) after it was handled.
+enum apiserver_fault {
+    APISERVER_PASS,   // go on
+    APISERVER_DROP,   // the connection breaks, whatever the server did
+    APISERVER_HANG,   // no answer ever comes: the client's time runs out
+    APISERVER_ANSWER, // before it was handled only: the server does not see it, *ret_answer is the answer
+};
+struct apiserver_answer {
+    int status;
+    int64_t retry_after_s; // 0: none
+    const char *body;      // JSON, borrowed until the next call
+};
+struct apiserver_passage {
+    const char *method, *path, *user; // path with query
+    const char *body;
+    size_t body_len;
+    bool answered;
+    int status; // of the answer, when answered
+};
+void apiserver_set_fault(struct apiserver *s,
+                         enum apiserver_fault (*fn)(void *ud, const struct apiserver_passage *p,
+                                                    struct apiserver_answer *ret_answer),
+                         void *ud);
 // Forgets the past: a watch or a list that goes on from an older resource version gets 410.
 void apiserver_compact(struct apiserver *s);
 // Ends every open watch in order, as a server does that shuts down.

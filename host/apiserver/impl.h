@@ -22,6 +22,9 @@ struct apiserver {
     uint64_t resource_version; // the newest
     uint64_t (*latency)(void *ud, const struct transport_request *r);
     void *latency_ud;
+    enum apiserver_fault (*fault)(void *ud, const struct apiserver_passage *p,
+                                  struct apiserver_answer *ret_answer);
+    void *fault_ud;
     LIST_HEAD(, local_transport) transports;
 };
 

@@ -30,8 +30,9 @@ struct local_transfer {
     enum transport_method method;
     char *path, *content_type, *accept, *user, *body;
     size_t body_len, max_response;
-    uint32_t idle_ms;
+    uint32_t idle_ms, timeout_ms;
     bool stream;
+    bool lost; // the connection broke after the request was sent
     struct response response;
     struct buf pending;     // of a stream: bytes not given out yet
     bool ended;             // of a stream: the server closed it
@@ -90,7 +91,7 @@ static void finish(struct local_transfer *x, int code, const char *text)
         r.body = x->response.body.data == NULL ? "" : x->response.body.data;
         r.body_len = x->response.body.len;
     }
-    r.sent_maybe = r.status == 0 && code == ERR_TIMEOUT;
+    r.sent_maybe = r.status == 0 && (code == ERR_TIMEOUT || x->lost);
     if (code != 0)
         err_set(&r.err, (enum err_code)code, "%s", text);
     unlink_transfer(x);
@@ -171,8 +172,47 @@ static void on_silence(void *ud)
     finish(x, ERR_TIMEOUT, "no answer came in the time the request has");
 }
 
+// What the test wants on the way. False: x goes no further (it may be gone).
+static bool pass_faults(struct local_transfer *x, bool answered)
+{
+    struct apiserver *s = x->local->server;
+    struct apiserver_answer answer = {0};
+    if (s->fault == NULL)
+        return true;
+    struct apiserver_passage p = {.method = transport_method_name(x->method),
+                                  .path = x->path,
+                                  .user = x->user,
+                                  .body = x->body,
+                                  .body_len = x->body_len,
+                                  .answered = answered,
+                                  .status = answered ? x->response.status : 0};
+    enum apiserver_fault fault = s->fault(s->fault_ud, &p, &answer);
+    if (fault == APISERVER_PASS)
+        return true;
+    if (fault == APISERVER_ANSWER && !answered) {
+        x->response.status = answer.status;
+        x->response.retry_after_s = (int)answer.retry_after_s;
+        buf_add_str(&x->response.body, answer.body == NULL ? "" : answer.body);
+        x->state = ANSWERED;
+        loop_timer_start(x->step, x->half_ms);
+        return false;
+    }
+    watch_hub_close(x->response.watcher);
+    x->response.watcher = NULL;
+    x->response.status = 0;
+    x->state = ANSWERED;
+    x->lost = true;
+    if (fault == APISERVER_DROP)
+        finish(x, ERR_NETWORK, "the connection broke before the answer came");
+    else
+        loop_timer_start(x->silence, x->timeout_ms);
+    return false;
+}
+
 static void handle(struct local_transfer *x)
 {
+    if (!pass_faults(x, false))
+        return;
     struct request q = {
         .server = x->local->server,
         .method = transport_method_name(x->method),
@@ -184,6 +224,8 @@ static void handle(struct local_transfer *x)
         .body_len = x->body_len,
     };
     handle_request(&q, &x->response);
+    if (!pass_faults(x, true))
+        return;
     x->state = ANSWERED;
     if (x->response.watcher != NULL)
         watch_hub_attach(x->response.watcher, &(struct watch_sink){on_frames, on_stream_end, x});
@@ -260,6 +302,7 @@ static struct transfer *send_request(struct transport *base, const struct transp
     x->max_response = r->max_response == 0 ? RESPONSE_MAX : r->max_response;
     x->stream = r->stream;
     x->idle_ms = r->stream ? r->idle_ms : 0;
+    x->timeout_ms = r->timeout_ms == 0 ? TIMEOUT_MS : r->timeout_ms;
     response_init(&x->response);
     buf_init(&x->pending, STREAM_BACKLOG_MAX);
     x->step = loop_timer_new(t->loop, on_step, x);
@@ -268,7 +311,7 @@ static struct transfer *send_request(struct transport *base, const struct transp
     if (t->server != NULL && t->server->latency != NULL)
         x->half_ms = t->server->latency(t->server->latency_ud, r) / 2;
     if (x->half_ms > 0 && (!r->stream || r->timeout_ms > 0)) // without latency every answer is in time
-        loop_timer_start(x->silence, r->timeout_ms == 0 ? TIMEOUT_MS : r->timeout_ms);
+        loop_timer_start(x->silence, x->timeout_ms);
     loop_timer_start(x->step, x->half_ms);
     return &x->base;
 }

@@ -102,11 +102,20 @@ static void succeed(struct controller *c, struct outcome *o, int64_t requeue_us)
         key_state_no_problem(k);
         if (o->kind != OUTCOME_PAUSED)
             key_state_went_through(k, asks ? o->subject : NULL, o->changed_hash);
-        if (o->ran)
+        if (o->ran && !o->leaving)
             reconciled_healed(c->reconciled, o->key, o->subject);
     }
     series_inc(requeue_us > 0 ? c->m.requeue_after : c->m.success);
     give_back(c, o);
+}
+
+// Nothing of ours is left of a subject that was not deleted.
+static void leave(struct controller *c, struct outcome *o)
+{
+    char *key = xstrdup(o->key);
+    succeed(c, o, 0);
+    controller_left(c, key);
+    free(key);
 }
 
 // Is a failure worth a condition? Not one that may be over in a moment.
@@ -129,7 +138,7 @@ static void report(struct controller *c, const struct outcome *o, const char *re
     key_state_failed(k);
     if (new && !terminating)
         recorder_event(c->env->recorder, o->subject, "Warning", reason, "Reconcile", e->text);
-    if (!terminating && is_lasting(c, o, retry_ms))
+    if (!terminating && !o->leaving && is_lasting(c, o, retry_ms))
         reconciled_failing(c->reconciled, o->key, o->subject, reason, e->text);
 }
 
@@ -138,6 +147,8 @@ static void fail(struct controller *c, struct outcome *o, const char *reason, co
 {
     uint64_t ms = queue_retry(c->queue, o->key, at_least_ms > 0 ? (uint64_t)at_least_ms : 0);
     series_inc(c->m.error);
+    if (o->leaving)
+        controller_leaving_failed(c, o->key);
     series_inc(c->m.errors);
     report(c, o, reason, e, ms);
     controller_finalize_failed(c, o, strcmp(reason, REASON_TERMINATING) == 0);
@@ -204,7 +215,7 @@ static void on_applied(void *ud, const struct apply_result *result)
     free(u);
     struct emission emission = {c, o->subject};
     key_state_events(k, o->plan, !k->completed && result->writes == 0, emit, &emission);
-    if (result->foreign_change && !c->stopping)
+    if ((result->foreign_change || (o->plan->unfinished && result->failures == 0)) && !c->stopping)
         queue_add(c->queue, o->key);
     struct err e = o->plan->errors ? o->plan->err : result->err;
     if (o->plan->errors && result->failures > 0)
@@ -212,6 +223,8 @@ static void on_applied(void *ud, const struct apply_result *result)
                 result->err.text);
     if (o->plan->errors || result->failures > 0)
         fail(c, o, result->terminating ? REASON_TERMINATING : "ApplyFailed", &e, result->retry_after_ms);
+    else if (o->plan->last)
+        leave(c, o);
     else
         succeed(c, o, next_look(o, result));
 }
@@ -224,6 +237,7 @@ static void carry_out(struct controller *c, struct outcome *o)
                                                        .inventory = c->inventory,
                                                        .subject = o->subject,
                                                        .key = o->key,
+                                                       .unseen = o->leaving,
                                                        .plan = o->plan,
                                                        .on_done = on_applied,
                                                        .on_conflict = on_conflict,
@@ -288,9 +302,14 @@ void controller_on_outcome(struct outcome *o)
     case OUTCOME_FAILED:
         fail_pass(c, o);
         return;
+    case OUTCOME_DELETING:
+        if (o->leaving) {
+            leave(c, o);
+            return;
+        }
+        break;
     case OUTCOME_NIL:
     case OUTCOME_GONE:
-    case OUTCOME_DELETING:
     case OUTCOME_PAUSED:
         break;
     }

@@ -60,6 +60,8 @@ struct plan {
     bool unreachable;   // there are children that the garbage collector does not reach
     bool ordered;       // there are children that waited for others
     bool finalizing;    // the subject is being deleted
+    bool last;          // with this nothing is left of a subject that is leaving
+    bool unfinished;    // more is to be done when what it deletes is gone: look again then
     int64_t requeue_us; // 0: none
     bool errors;        // some entries could not be planned: `err` names them, the others are there
     struct err err;     // the first; more are counted in its text
@@ -73,6 +75,7 @@ struct plan_input {
     struct plan_types *types; // NULL: there are no schemas
     int64_t now_us;
     bool finalizing; // the subject is being deleted; result is that of `finalize`, or NULL
+    bool leaving;    // it is not being deleted, but no longer the script's: nothing of ours is to stay
     bool
         done; // nothing more is to be done for the script: it said so, has no `finalize`, or its time is over
 };
@@ -105,6 +108,7 @@ int plan_deletes(struct plan *p, const struct plan_input *in, struct err *e);
 // synced.
 int plan_open_store(const struct plan_input *in, const struct gvk *gvk, const char *ns, const char *name,
                     struct store **ret, struct err *e);
+void plan_status_release(struct plan *p, const struct plan_input *in);
 void plan_status(struct plan *p, const struct plan_input *in);
 // Is `desired` what `live` already is, as far as manager owns it? Fills desired_hash. `learn_id` see struct
 // op.

@@ -154,12 +154,20 @@ static void add_delete(struct plan *p, const struct plan_input *in, const struct
 static void delete_in_reverse(struct plan *p, const struct plan_input *in, const struct object_list *list)
 {
     unsigned highest = 0;
+    bool deletes = false, more = in->finalizing;
     for (size_t i = 0; i < list->count; i++)
         if (order_of(list->items[i]) > highest)
             highest = order_of(list->items[i]);
-    for (size_t i = 0; i < list->count; i++)
-        if (order_of(list->items[i]) == highest && !object_is_deleting(list->items[i]))
-            add_delete(p, in, list->items[i]);
+    for (size_t i = 0; i < list->count; i++) {
+        bool now = order_of(list->items[i]) == highest;
+        more |= !now;
+        if (!now || object_is_deleting(list->items[i]))
+            continue;
+        add_delete(p, in, list->items[i]);
+        deletes = true;
+    }
+    p->unfinished |= deletes && more;
+    p->ordered |= highest > 0; // the finalizer stays for those that are left
 }
 
 size_t plan_delete_children(struct plan *p, const struct plan_input *in, const struct child *wanted, size_t n,

@@ -25,6 +25,21 @@ static void on_request(void *ud, const struct apiserver_trace *t)
         s->host_writes++;
 }
 
+static enum apiserver_fault on_passage(void *ud, const struct apiserver_passage *p,
+                                       struct apiserver_answer *ret_answer)
+{
+    struct sim *s = ud;
+    if (strcmp(p->user, "tidelock") != 0)
+        return APISERVER_PASS;
+    if (s->dead)
+        return APISERVER_HANG;
+    if (p->answered && strcmp(p->method, "GET") != 0 && s->dies_in > 0 && --s->dies_in == 0) {
+        s->dead = true;
+        return APISERVER_HANG;
+    }
+    return s->fault == NULL ? APISERVER_PASS : s->fault(s, p, ret_answer);
+}
+
 static uint64_t latency(void *ud, const struct transport_request *r)
 {
     struct sim *s = ud;
@@ -237,6 +252,7 @@ void sim_init(struct sim *s, uint64_t seed)
     s->server = apiserver_new(&(struct apiserver_options){
         .loop = s->loop, .random = &s->random, .on_request = on_request, .ud = s});
     apiserver_set_latency(s->server, latency, s);
+    apiserver_set_fault(s->server, on_passage, s);
     s->grants = grants_new();
     s->player = loop_timer_new(s->loop, play, s);
     loop_timer_start(s->player, PLAYER_MS);
@@ -256,9 +272,10 @@ void sim_run(struct sim *s, uint64_t ms)
 
 static void stop_host(struct sim *s)
 {
+    enum { WAIT_MS = 10 * 1000, DEAD_WAIT_MS = 180 * 1000 }; // a dead host's requests have to time out
     s->stopped = false;
     host_stop(s->host, on_stopped, s);
-    sim_run(s, 10 * 1000);
+    sim_run(s, s->dead ? DEAD_WAIT_MS : WAIT_MS);
     assert_true(s->stopped);
     host_free(s->host);
     client_free(s->client);
@@ -269,6 +286,20 @@ void sim_restart_host(struct sim *s)
 {
     stop_host(s);
     start_host(s);
+}
+
+bool sim_run_and_die(struct sim *s, size_t n, uint64_t ms)
+{
+    s->dies_in = n;
+    sim_run(s, ms);
+    s->dies_in = 0;
+    bool died = s->dead;
+    if (died) {
+        stop_host(s);
+        s->dead = false;
+        start_host(s);
+    }
+    return died;
 }
 
 void sim_fini(struct sim *s)

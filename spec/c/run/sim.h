@@ -23,12 +23,20 @@ struct sim {
     struct buf trace;   // a line a request
     size_t host_writes; // requests of the host other than GET
     bool stopped;
+    // What happens to requests of the host on their way, see apiserver_set_fault; NULL: nothing.
+    enum apiserver_fault (*fault)(struct sim *s, const struct apiserver_passage *p,
+                                  struct apiserver_answer *ret_answer);
+    size_t dies_in; // writes of the host until it dies; 0: it lives
+    bool dead;      // nothing of the host's reaches the server, and no answer reaches the host
 };
 
 void sim_init(struct sim *s, uint64_t seed);
 void sim_fini(struct sim *s);             // stops the host first
 void sim_run(struct sim *s, uint64_t ms); // lets time pass
 void sim_restart_host(struct sim *s);     // another process with nothing remembered
+// Lets time pass; the host dies right after its n-th write from now was executed, without an answer. True: it
+// did, and another one with nothing remembered has been started.
+bool sim_run_and_die(struct sim *s, size_t n, uint64_t ms);
 // A ConfigMap of that name with the file as its only key, labelled as scripts are.
 void sim_put_script(struct sim *s, const char *name, const char *path);
 void sim_put_script_text(struct sim *s, const char *name, const char *file, const char *text);

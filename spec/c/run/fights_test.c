@@ -1,0 +1,197 @@
+// Fields that others write too: the bookkeeping, what a conflict says, and a whole host in a fight.
+
+#include "run/conflict.h"
+#include "run/fights.h"
+#include "run/things.h"
+
+static enum fights_move ask(struct fights *f, uint64_t now_ms)
+{
+    uint64_t wait;
+    return fights_ask(f, "id", "spec.replicas", 7, now_ms, &wait);
+}
+
+static void the_fifth_time_is_a_probe(void **unused)
+{
+    struct fights *f = fights_new();
+    (void)unused;
+    for (uint64_t t = 0; t < 4; t++)
+        assert_int_equal(ask(f, t * 10000), FIGHTS_WRITE);
+    assert_int_equal(ask(f, 50000), FIGHTS_PROBE);
+    assert_true(fights_same_desire(f, "id", "spec.replicas"));
+    fights_calm(f, "id", "spec.replicas");
+    assert_int_equal(ask(f, 51000), FIGHTS_WRITE);
+    fights_free(f);
+}
+
+static void slow_changes_are_no_fight(void **unused)
+{
+    struct fights *f = fights_new();
+    (void)unused;
+    for (uint64_t t = 0; t < 50; t++)
+        assert_int_equal(ask(f, t * 20000), FIGHTS_WRITE);
+    fights_free(f);
+}
+
+static void set_again_at_growing_intervals(void **unused)
+{
+    struct fights *f = fights_new();
+    uint64_t now = 0, last = 0, wait = 0, writes = 0;
+    (void)unused;
+    for (int i = 0; i < 4; i++)
+        ask(f, now);
+    assert_int_equal(ask(f, now), FIGHTS_PROBE);
+    assert_true(fights_found(f, "id", "spec.replicas", now));
+    for (; now < 7200 * 1000; now += 1000) {
+        enum fights_move m = fights_ask(f, "id", "spec.replicas", 7, now, &wait);
+        assert_int_not_equal(m, FIGHTS_PROBE);
+        if (m != FIGHTS_WRITE)
+            continue;
+        assert_true(now - last >= 30000 && now - last <= 600000);
+        last = now;
+        writes++;
+    }
+    assert_in_range(writes, 14, 17); // 30 s, 60 s, ... 480 s, then every 10 min
+    now += 11 * 60 * 1000;
+    assert_int_equal(ask(f, now), FIGHTS_WRITE); // forgotten
+    assert_int_equal(ask(f, now), FIGHTS_WRITE);
+    fights_free(f);
+}
+
+static const json *at(struct json_doc *doc, const char *path)
+{
+    return conflict_find(json_root(doc), path);
+}
+
+static void paths_are_followed(void **unused)
+{
+    static const char text[] =
+        "{\"metadata\":{\"labels\":{\"app\":\"x\",\"app.kubernetes.io/"
+        "name\":\"n\"}},\"spec\":{\"replicas\":3,"
+        "\"ports\":[{\"port\":80,\"protocol\":\"UDP\",\"name\":\"u\"},{\"port\":80,\"protocol\":\"TCP\","
+        "\"name\":\"t\"}],\"set\":[\"a\",\"b]\"]}}";
+    struct json_doc *doc;
+    int64_t n = 0;
+    (void)unused;
+    assert_int_equal(json_parse(text, strlen(text), &doc, NULL), 0);
+    assert_int_equal(json_int(at(doc, ".spec.replicas"), &n), 0);
+    assert_int_equal(n, 3);
+    assert_string_equal(json_str(at(doc, ".metadata.labels.app.kubernetes.io/name")), "n");
+    assert_string_equal(json_str(at(doc, ".metadata.labels.app")), "x");
+    assert_string_equal(json_str(at(doc, ".spec.ports[port=80,protocol=\"TCP\"].name")), "t");
+    assert_string_equal(json_str(at(doc, ".spec.set[=\"b]\"]")), "b]");
+    assert_string_equal(json_str(at(doc, ".spec.set[0]")), "a");
+    assert_null(at(doc, ".spec.set[7]"));
+    assert_null(at(doc, ".spec.ports[port=81].name"));
+    assert_null(at(doc, ".spec.ports[port"));
+    assert_null(at(doc, ".spec.nope.x"));
+    json_doc_free(doc);
+}
+
+// Alice sets the value again once a second, for so long.
+static void fight(struct sim *s, const char *v, unsigned seconds)
+{
+    for (unsigned i = 0; i < seconds; i++) {
+        if (strcmp(things_value(s, "default", "a"), v) != 0)
+            things_set(s, "alice", "a", v);
+        sim_run(s, 1000);
+    }
+}
+
+static void a_child_that_is_fought_over(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    things_start(&s, "return { apply = { cm('a', o.spec.v), cm('b', o.spec.v) } }", "");
+    things_put(&s, "t", "{\"v\":\"1\"}");
+    things_settle(&s);
+    size_t before = things_requests(&s, "PATCH", "/configmaps/a");
+    fight(&s, "hers", 600);
+    assert_in_range(things_requests(&s, "PATCH", "/configmaps/a") - before, 6, 14);
+    assert_int_equal(things_events(&s, "default", "FieldConflict", "manager \"alice\" sets it to \"hers\""),
+                     1);
+    assert_int_equal(things_events(&s, "default", "FieldConflict", "to \"1\""), 1);
+    assert_int_equal(things_events(&s, "default", "FieldConflict", "field .data.v flips"), 1);
+    things_put(&s, "t", "{\"v\":\"2\"}"); // its sibling is not slowed
+    things_settle(&s);
+    assert_string_equal(things_value(&s, "default", "b"), "2");
+    sim_run(&s, 11 * 60 * 1000); // she gave up: it is set again, though nothing happens
+    assert_string_equal(things_value(&s, "default", "a"), "2");
+    sim_run(&s, 11 * 60 * 1000);
+    things_set(&s, "alice", "a", "drift"); // and the quarrel is forgotten
+    things_settle(&s);
+    assert_string_equal(things_value(&s, "default", "a"), "2");
+    sim_fini(&s);
+}
+
+static void a_field_that_is_taken_away(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    things_start(&s, "return { apply = { cm('a', '1') } }", "");
+    things_put(&s, "t", "{}");
+    things_settle(&s);
+    size_t before = things_requests(&s, "PATCH", "/configmaps/a");
+    for (unsigned i = 0; i < 300; i++) {
+        sim_request(&s, "alice", "PATCH", THINGS_CONFIG_MAPS "/a", THINGS_MERGE, "{\"data\":{\"v\":null}}");
+        sim_run(&s, 1000);
+    }
+    assert_in_range(things_requests(&s, "PATCH", "/configmaps/a") - before, 5, 12);
+    assert_int_equal(things_events(&s, "default", "FieldConflict", NULL), 1);
+    sim_fini(&s);
+}
+
+// Its own changes, however fast, are no fight.
+static void a_busy_script_is_not_slowed(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    things_start(&s, "return { apply = { cm('a', o.spec.v) } }", "");
+    for (unsigned i = 0; i < 60; i++) {
+        char spec[32], v[16];
+        snprintf(v, sizeof v, "%u", i);
+        snprintf(spec, sizeof spec, "{\"v\":\"%s\"}", v);
+        things_put(&s, "t", spec);
+        sim_run(&s, 1000);
+        assert_string_equal(things_value(&s, "default", "a"), v);
+    }
+    assert_int_equal(things_events(&s, "default", "FieldConflict", NULL), 0);
+    sim_fini(&s);
+}
+
+// Two scripts force one field of an object that is neither's.
+static void two_scripts(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    sim_init(&s, 3);
+    sim_apply(&s, "kubectl", THINGS_CRD("things", "thing", "Thing", "Namespaced"));
+    for (char name[] = "one"; name[0] != 'q'; name[0] = name[0] == 'o' ? 'p' : 'q') {
+        char *text = xasprintf("return { name = '%s', subject = 'x.test/v1/Thing', reconcile = function()\n"
+                               "  return { patch = { { force = true, object = { apiVersion = 'v1', kind = "
+                               "'ConfigMap', metadata = { name = 'target' }, data = { v = '%s' } } } } }\n"
+                               "end }",
+                               name, name);
+        sim_put_script_text(&s, name, "s.lua", text);
+        free(text);
+    }
+    sim_request(&s, "alice", "POST", THINGS_CONFIG_MAPS, "application/json",
+                "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"target\"}}");
+    things_put(&s, "t", "{}");
+    sim_run(&s, 600 * 1000);
+    assert_in_range(things_requests(&s, "PATCH", "/configmaps/target"), 8, 40);
+    size_t told = things_events(&s, "default", "FieldConflict", "manager \"tidelock-one-") +
+                  things_events(&s, "default", "FieldConflict", "manager \"tidelock-pne-");
+    assert_true(told >= 1);
+    sim_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_fifth_time_is_a_probe),      cmocka_unit_test(slow_changes_are_no_fight),
+        cmocka_unit_test(set_again_at_growing_intervals), cmocka_unit_test(paths_are_followed),
+        cmocka_unit_test(a_child_that_is_fought_over),    cmocka_unit_test(a_field_that_is_taken_away),
+        cmocka_unit_test(a_busy_script_is_not_slowed),    cmocka_unit_test(two_scripts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
