@@ -10,7 +10,7 @@ help: ## this list
 deps: ## install what building and testing need
 	.ci/deps
 
-build: ## the program: build/tidelock
+build: deps ## the program: build/tidelock
 	cmake --preset release
 	cmake --build --preset release
 	ln -sfn release/tidelock build/tidelock
