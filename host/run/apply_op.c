@@ -49,10 +49,22 @@ static char *stored_version(const struct apply_op *o)
     return rv;
 }
 
+static bool is_about_subject(const struct op *op)
+{
+    return op->kind == OP_STATUS || op->kind == OP_FINALIZER || op->kind == OP_UNFINALIZE;
+}
+
+static bool is_unseen(const struct apply_op *o)
+{
+    return o->in->unseen && is_about_subject(o->op);
+}
+
 // The write was answered; rv as for own_writes_end.
 static void end_write(struct apply_op *o, const char *rv)
 {
     const struct op *op = o->op;
+    if (is_unseen(o))
+        return;
     o->foreign |= own_writes_end(o->applier->own, op->resource.gvk, op->ns, op->name, rv);
     if (rv == NULL)
         return;
@@ -307,11 +319,6 @@ static void learn(const struct apply_op *o, const json *object)
     learned_put(o->applier->o.learned, id, o->op->desired_hash, fields_hash_owned(owned, object));
 }
 
-static bool is_about_subject(const struct op *op)
-{
-    return op->kind == OP_STATUS || op->kind == OP_FINALIZER || op->kind == OP_UNFINALIZE;
-}
-
 // The server has no reason of its own for "this can not be changed": its texts tell.
 static bool is_immutable_change(const struct api_status *why)
 {
@@ -429,7 +436,8 @@ static void go(struct write_waiter *w)
     struct apply_op *o = (struct apply_op *)w; // the waiter is its first member
     const struct op *op = o->op;
     o->in_gate = true;
-    own_writes_begin(o->applier->own, op->resource.gvk, op->ns, op->name, o->waiter);
+    if (!is_unseen(o))
+        own_writes_begin(o->applier->own, op->resource.gvk, op->ns, op->name, o->waiter);
     if (op->kind == OP_DELETE) {
         send_delete(o);
     } else if (op->kind == OP_UNFINALIZE) {

@@ -44,6 +44,8 @@ static struct limiter limiter_of(const struct script *s)
         l.max_ms = (uint64_t)(spec->retry.max_us + 999) / 1000;
     if (spec->retry.fast_attempts > 0)
         l.fast_attempts = (unsigned)spec->retry.fast_attempts;
+    if (l.max_ms < l.base_ms)
+        l.max_ms = l.base_ms; // only one of them was given
     l.jitter = spec->retry.jitter;
     return l;
 }
@@ -164,6 +166,7 @@ void controller_on_state(struct controller *c)
         log_info("script runs", F_STR("script", c->script->name), F_STR("subject", c->script->subject->text),
                  F_STR("version", program_hash(c->script->program)), F_STR("from", c->script->where));
         controller_each_subject(c, wake_subject);
+        controller_goings_begin(c);
     }
     if (ready && child_stores_synced(c->view->children))
         wake_parked(c);
@@ -217,6 +220,7 @@ struct controller *controller_new(const struct controller_env *env, struct scrip
                                                                 .script = script->hash,
                                                                 .again = look_again,
                                                                 .ud = c});
+    controller_goings_open(c, seed);
     c->inventory = inventory_new(env->client, script, seed, on_inventory, on_inventory_trouble, c);
     controller_open_subjects(c);
     controller_on_state(c);
@@ -235,8 +239,10 @@ void controller_swap(struct controller *c, struct script *script)
     controller_refresh_view(c);
     script_unref(old);
     c->ready = subjects_synced(c) && inventory_is_loaded(c->inventory);
-    if (c->ready)
+    if (c->ready) {
         controller_each_subject(c, restart_subject);
+        controller_goings_begin(c);
+    }
     log_info("script swapped", F_STR("script", script->name), F_STR("version", program_hash(script->program)),
              F_STR("from", script->where));
 }
@@ -249,6 +255,7 @@ static void destroy(void *ud)
     void (*on_gone)(void *) = c->on_gone;
     void *gone_ud = c->gone_ud;
     controller_finalize_close(c);
+    controller_goings_close(c);
     reconciled_free(c->reconciled);
     queue_free(c->queue);
     deps_forget_owner(c->env->deps, c);

@@ -20,6 +20,7 @@ struct controller_metrics {
 struct reconciled;
 struct subject_id; // UID -> key
 struct namespace_check;
+struct comings_and_goings;
 
 struct controller {
     const struct controller_env *env;
@@ -51,6 +52,7 @@ struct controller {
     size_t questions;              // evaluations of `when` under way
     bool drained;                  // stopping, and no key is in process
     bool fields_refused;           // the server can not select by the script's fields: the host does
+    struct comings_and_goings *goings; // what became of subjects that are no longer there
     struct namespace_check *check; // is a subject's namespace going away?
     pthread_mutex_t view_lock;
     struct controller_view *view; // what workers take
@@ -76,12 +78,23 @@ void controller_know_subject(struct controller *c, const struct object *o);
 void controller_forget_subject(struct controller *c, const char *uid);
 const char *controller_key_of_uid(const struct controller *c, const char *uid);
 void controller_forget_subjects(struct controller *c);
+void controller_each_uid(const struct controller *c, void (*fn)(void *arg, const char *uid), void *arg);
 void controller_on_subject(struct controller *c, struct object *old, struct object *new, bool echo);
 
 // controller_when.c: the script's `when`, evaluated on a worker
 void controller_ask_when(struct controller *c, const char *key, struct object *new);
 // A pass of the key has ended: what changed while it ran is judged now.
 void controller_ask_after_pass(struct controller *c, const char *key, const struct object *subject);
+
+// controller_departures.c: subjects that are no longer the script's
+void controller_goings_open(struct controller *c, uint64_t seed);
+void controller_goings_close(struct controller *c);
+void controller_goings_begin(struct controller *c); // it is known (anew) which subjects there are
+void controller_went(struct controller *c, struct object *last);
+void controller_came_back(struct controller *c, const struct object *subject);
+void controller_left(struct controller *c, const char *key);           // all is given back
+void controller_leaving_failed(struct controller *c, const char *key); // not yet
+void controller_view_leavers(const struct controller *c, struct controller_view *v);
 
 // controller_finalize.c
 void controller_finalize_failed(struct controller *c, const struct outcome *o, bool terminating);

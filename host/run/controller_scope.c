@@ -200,6 +200,11 @@ static bool same_view(const struct controller_view *a, const struct controller_v
     for (size_t i = 0; i < a->store_count; i++)
         if (a->stores[i] != b->stores[i])
             return false;
+    for (size_t i = 0; i < a->leaving_count; i++)
+        if (i >= b->leaving_count || a->leaving[i] != b->leaving[i])
+            return false;
+    if (a->leaving_count != b->leaving_count)
+        return false;
     return true;
 }
 
@@ -218,6 +223,7 @@ void controller_refresh_view(struct controller *c)
     v->paused = c->paused;
     for (size_t i = 0; i < c->abandoned.count; i++)
         strset_add(&v->abandoned, c->abandoned.items[i]);
+    controller_view_leavers(c, v);
     if (old != NULL && same_view(old, v)) {
         controller_view_unref(v);
         return;

@@ -52,6 +52,12 @@ const char *controller_key_of_uid(const struct controller *c, const char *uid)
     return s == NULL ? NULL : s->key;
 }
 
+void controller_each_uid(const struct controller *c, void (*fn)(void *arg, const char *uid), void *arg)
+{
+    for (const struct subject_id *s = c->ids; s != NULL; s = s->hh.next)
+        fn(arg, s->uid);
+}
+
 void controller_forget_subjects(struct controller *c)
 {
     struct subject_id *s, *tmp;
@@ -104,6 +110,10 @@ void controller_on_subject(struct controller *c, struct object *old, struct obje
         controller_forget_subject(c, object_uid(old));
     else
         controller_know_subject(c, new);
+    if (new == NULL)
+        controller_went(c, old);
+    else if (old == NULL)
+        controller_came_back(c, new);
     if (!c->ready || (echo && new != NULL))
         return;
     char *key = controller_key(object_namespace(o), object_name(o));

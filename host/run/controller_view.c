@@ -32,6 +32,9 @@ void controller_view_unref(struct controller_view *v)
     child_stores_unref(v->children);
     for (size_t i = 0; i < v->store_count; i++)
         store_unref(v->stores[i]);
+    for (size_t i = 0; i < v->leaving_count; i++)
+        object_unref(v->leaving[i]);
+    free(v->leaving);
     free(v->stores);
     strset_fini(&v->abandoned);
     free(v);
@@ -48,6 +51,18 @@ struct object *controller_view_subject(const struct controller_view *v, uint64_t
         object_unref(o);
         o = NULL;
     }
+    free(ns);
+    return o;
+}
+
+struct object *controller_view_leaver(const struct controller_view *v, const char *key)
+{
+    const char *name;
+    char *ns = controller_key_split(key, &name);
+    struct object *o = NULL;
+    for (size_t i = 0; o == NULL && i < v->leaving_count; i++)
+        if (str_eq(object_name(v->leaving[i]), name) && str_eq(object_namespace(v->leaving[i]), ns))
+            o = object_ref(v->leaving[i]);
     free(ns);
     return o;
 }

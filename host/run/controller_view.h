@@ -13,6 +13,8 @@ struct controller_view {
     bool paused;                   // by the ConfigMap's annotation
     struct strset abandoned;       // keys whose subjects go whatever `finalize` says
     struct child_stores *children; // +1; NULL: the inventory is not loaded yet
+    struct object **leaving;       // +1 each: subjects that are no longer selected, to be given up
+    size_t leaving_count;
     size_t store_count;            // of the subject: one, or one a namespace
     struct store **stores;         // +1 each; owned
 };
@@ -25,6 +27,9 @@ void controller_view_unref(struct controller_view *v);
 
 // The subject at `revision`, +1, or NULL.
 struct object *controller_view_subject(const struct controller_view *v, uint64_t revision, const char *key);
+
+// The subject of the key among those that are leaving, +1, or NULL.
+struct object *controller_view_leaver(const struct controller_view *v, const char *key);
 
 // "namespace/name", or "name" for a cluster-scoped object; free().
 char *controller_key(const char *ns, const char *name);

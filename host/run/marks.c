@@ -33,6 +33,11 @@ void marks_finalizer(char out[MARKS_FINALIZER_MAX], const char *hash)
     snprintf(out, MARKS_FINALIZER_MAX, "tidelock.dev/%.16s", hash);
 }
 
+void marks_subject_hash(char out[MARKS_HASH_MAX], const char *subject_uid)
+{
+    short_hash(out, subject_uid);
+}
+
 void marks_patch_manager(char out[MARKS_MANAGER_MAX], const char *manager, const char *subject_uid)
 {
     char hash[MARKS_HASH_MAX];

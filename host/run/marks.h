@@ -23,6 +23,8 @@ void marks_script_hash(char out[MARKS_HASH_MAX], const char *instance, const cha
 void marks_manager(char out[MARKS_MANAGER_MAX], const char *name, const char *hash);
 // "tidelock.dev/HASH": the script's finalizer on its subjects.
 void marks_finalizer(char out[MARKS_FINALIZER_MAX], const char *hash);
+// What stands for a subject in a manager's name.
+void marks_subject_hash(char out[MARKS_HASH_MAX], const char *subject_uid);
 // "tidelock-NAME-HASH-SUBJECT": patches, one manager a subject, so that each can be released alone.
 void marks_patch_manager(char out[MARKS_MANAGER_MAX], const char *manager, const char *subject_uid);
 

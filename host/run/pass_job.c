@@ -54,6 +54,7 @@ static void make_plan(const struct pass_env *env, struct outcome *o, struct worl
                                 .learned = env->learned,
                                 .now_us = clock_wall_us(env->clock),
                                 .finalizing = o->finalizing,
+                                .leaving = o->leaving,
                                 .done = o->abandoned || out == NULL ||
                                         json_true(json_get(json_root(doc), "done"))};
         r = plan_make(&in, &o->plan, &o->err);
@@ -112,7 +113,7 @@ static void run_script(const struct pass_env *env, struct pass_runner *runner, s
                                .children = o->view->children,
                                .host_key = env->host_key,
                                .revision = o->revision};
-    o->finalizing = object_is_deleting(o->subject);
+    o->finalizing = object_is_deleting(o->subject) || o->leaving;
     if (o->finalizing) {
         int64_t left = finalize_time_left(o, clock_wall_us(env->clock));
         o->overdue = left <= 0;
@@ -120,7 +121,10 @@ static void run_script(const struct pass_env *env, struct pass_runner *runner, s
         o->abandoned = (o->overdue && program_spec(script->program)->finalize_abandon) ||
                        strset_has(&o->view->abandoned, o->key);
     }
-    if (o->finalizing && !program_spec(script->program)->has_finalize)
+    // One that is leaving may never have been under it.
+    bool has_finalize = program_spec(script->program)->has_finalize &&
+                        (!o->leaving || plan_has_finalizer(script, o->subject));
+    if (o->finalizing && !has_finalize)
         make_plan(env, o, &world, NULL);
     else
         run_entry(env, runner, o, &world);
@@ -138,6 +142,10 @@ void pass_job_run(const struct pass_env *env, struct pass_runner *runner, struct
     ret->view = view;
     ret->revision = store_snapshot(env->store_clock);
     ret->subject = controller_view_subject(view, ret->revision, key);
+    if (ret->subject == NULL) {
+        ret->subject = controller_view_leaver(view, key);
+        ret->leaving = ret->subject != NULL;
+    }
     ret->kind = before_pass(ret);
     if (ret->kind == OUTCOME_PLANNED && program_spec(view->script->program)->changed != NULL)
         ret->changed_hash = predicate_changed_hash(view->script, ret->subject);

@@ -41,6 +41,7 @@ struct outcome {
     int64_t retry_after_us;
     bool ran;              // the script was run
     bool finalizing;       // the subject is being deleted: what ran was `finalize`, if anything
+    bool leaving;          // it is no longer selected, and given up as if it was being deleted
     bool overdue;          // and its time is over
     bool abandoned;        // so that the subject goes whatever the script says
     int64_t look_again_us; // when its time will be over; 0: no limit

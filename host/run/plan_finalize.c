@@ -127,7 +127,12 @@ void plan_finalization(struct plan *p, const struct plan_input *in)
 {
     if (!in->done || p->errors)
         return;
-    size_t left = in->world->children == NULL ? 0 : plan_delete_children(p, in, NULL, 0, !needs_order(in));
-    if (left == 0)
-        remove_finalizer(p, in);
+    bool all = in->leaving || (in->world->children != NULL && needs_order(in)); // nobody collects the rest
+    size_t left = in->world->children == NULL ? 0 : plan_delete_children(p, in, NULL, 0, !all);
+    if (left > 0)
+        return;
+    remove_finalizer(p, in);
+    if (in->leaving)
+        plan_status_release(p, in);
+    p->last = in->leaving;
 }

@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -5,6 +6,7 @@
 #include "kube/fields.h"
 #include "run/desired.h"
 #include "run/plan.h"
+#include "run/reconciled.h"
 
 // A kind without the status subresource keeps its status in the main resource, under a manager of its own.
 static void status_manager(const struct plan_input *in, const struct resource *resource,
@@ -80,6 +82,44 @@ static int write_status(struct plan *p, const struct plan_input *in, const json 
     buf_fini(&body);
     json_doc_free(live);
     return r;
+}
+
+// What `manager` holds in the subject's status is given up.
+static void release(struct plan *p, const struct plan_input *in, const struct resource *resource,
+                    const char *manager)
+{
+    const struct object *subject = in->world->subject;
+    const char *subresource = resource->has_status ? "status" : NULL;
+    struct buf body;
+    if (!owns_status(subject, manager, subresource))
+        return;
+    buf_init(&body, DESIRED_BODY_MAX);
+    struct desired bare = {.resource = resource,
+                           .name = object_name(subject),
+                           .ns = object_namespace(subject),
+                           .uid = object_uid(subject)};
+    if (desired_write(&bare, &body, NULL) == 0) {
+        struct op *o = plan_add(p, OP_STATUS, resource, object_namespace(subject), object_name(subject));
+        o->uid = xstrdup(object_uid(subject));
+        o->live_rv = xstrdup(object_resource_version(subject));
+        o->body = buf_take(&body, &o->body_len);
+        o->subresource = subresource;
+        snprintf(o->manager, sizeof o->manager, "%s", manager);
+    }
+    buf_fini(&body);
+}
+
+// The script's and the host's own for it.
+void plan_status_release(struct plan *p, const struct plan_input *in)
+{
+    struct resource resource;
+    char manager[MARKS_MANAGER_MAX];
+    if (discovery_find(in->world->discovery, object_gvk(in->world->subject), &resource) != DISCOVERY_FOUND)
+        return;
+    status_manager(in, &resource, manager);
+    release(p, in, &resource, manager);
+    reconciled_manager(manager, in->world->script->hash);
+    release(p, in, &resource, manager);
 }
 
 void plan_status(struct plan *p, const struct plan_input *in)
