@@ -64,7 +64,6 @@ struct schemas {
     struct loop_timer *timer;
     struct call *index_call;
     bool again;  // asked for while the index was under way
-    bool failed; // something could not be had: try again soon
     LIST_HEAD(, job) jobs;
     struct ticket *ticket;
 
@@ -132,8 +131,6 @@ static void deliver(struct schemas *s, struct job *j)
     struct version *v = j->version;
     if (!str_eq(v->path, j->path))
         return; // a newer one comes
-    if (j->schema == NULL)
-        s->failed = true;
     settle(s, v, j->schema);
     j->schema = NULL;
     s->on_change(s->ud);
@@ -211,7 +208,6 @@ static void on_document(void *ud, struct client_result *res)
     free(v->path); // another index tries again
     v->path = NULL;
     settle(s, v, NULL);
-    s->failed = true;
     loop_timer_start(s->timer, RETRY_MS);
     s->on_change(s->ud);
 }
@@ -273,8 +269,8 @@ static void on_index(void *ud, struct client_result *res)
 {
     struct schemas *s = ud;
     s->index_call = NULL;
-    s->failed = res->failure != NULL && res->failure->http != 404;
-    bool absent = res->failure != NULL && res->failure->http == 404; // an older or a smaller server
+    // An older or a smaller server has none, and will not have one soon.
+    bool absent = res->failure != NULL && (res->failure->http == 404 || res->failure->http == 501);
     bool good = res->failure == NULL && res->doc != NULL;
     bool changed = good ? take_index(s, json_root(res->doc)) : give_up(s);
     loop_timer_start(s->timer, good || absent ? PERIOD_MS : RETRY_MS);
