@@ -221,7 +221,7 @@ static void key_bytes(void *ud, uint8_t *out, size_t n)
         out[i] = (uint8_t)random_u64(&s->random);
 }
 
-static void start_host(struct sim *s)
+void sim_start_host(struct sim *s)
 {
     struct err e;
     s->metrics = metrics_new();
@@ -256,7 +256,7 @@ void sim_init(struct sim *s, uint64_t seed)
     s->grants = grants_new();
     s->player = loop_timer_new(s->loop, play, s);
     loop_timer_start(s->player, PLAYER_MS);
-    start_host(s);
+    sim_start_host(s);
 }
 
 static void on_stopped(void *ud)
@@ -270,8 +270,10 @@ void sim_run(struct sim *s, uint64_t ms)
     loop_run_until(s->loop, loop_now_ms(s->loop) + ms);
 }
 
-static void stop_host(struct sim *s)
+void sim_stop_host(struct sim *s)
 {
+    if (s->host == NULL)
+        return;
     enum { WAIT_MS = 10 * 1000, DEAD_WAIT_MS = 180 * 1000 }; // a dead host's requests have to time out
     s->stopped = false;
     host_stop(s->host, on_stopped, s);
@@ -280,12 +282,13 @@ static void stop_host(struct sim *s)
     host_free(s->host);
     client_free(s->client);
     metrics_free(s->metrics);
+    s->host = NULL;
 }
 
 void sim_restart_host(struct sim *s)
 {
-    stop_host(s);
-    start_host(s);
+    sim_stop_host(s);
+    sim_start_host(s);
 }
 
 bool sim_run_and_die(struct sim *s, size_t n, uint64_t ms)
@@ -295,16 +298,16 @@ bool sim_run_and_die(struct sim *s, size_t n, uint64_t ms)
     s->dies_in = 0;
     bool died = s->dead;
     if (died) {
-        stop_host(s);
+        sim_stop_host(s);
         s->dead = false;
-        start_host(s);
+        sim_start_host(s);
     }
     return died;
 }
 
 void sim_fini(struct sim *s)
 {
-    stop_host(s);
+    sim_stop_host(s);
     loop_timer_free(s->player);
     apiserver_free(s->server);
     grants_free(s->grants);

@@ -34,6 +34,8 @@ void sim_init(struct sim *s, uint64_t seed);
 void sim_fini(struct sim *s);             // stops the host first
 void sim_run(struct sim *s, uint64_t ms); // lets time pass
 void sim_restart_host(struct sim *s);     // another process with nothing remembered
+void sim_stop_host(struct sim *s);        // and what happens while none runs
+void sim_start_host(struct sim *s);
 // Lets time pass; the host dies right after its n-th write from now was executed, without an answer. True: it
 // did, and another one with nothing remembered has been started.
 bool sim_run_and_die(struct sim *s, size_t n, uint64_t ms);
