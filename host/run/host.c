@@ -90,6 +90,8 @@ static void on_change(void *ud, struct informer *informer, struct object *old, s
         own_writes_is_echo(applier_own_writes(h->applier), old, new);
         return;
     }
+    if (new == NULL)
+        learned_forget(h->learned, object_uid(old));
     struct change x = {h, informer, old, new, own_writes_is_echo(applier_own_writes(h->applier), old, new)};
     deps_on_change(h->deps, informer, old, new);
     scripts_each(h->scripts, tell_controller, &x);

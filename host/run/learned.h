@@ -14,6 +14,6 @@ void learned_free(struct learned *l);
 // id: the object's UID and what was written ("UID", "UID/status", "UID/manager").
 void learned_put(struct learned *l, const char *id, uint64_t desired, uint64_t owned);
 bool learned_same(struct learned *l, const char *id, uint64_t desired, uint64_t owned);
-void learned_forget(struct learned *l, const char *id);
+void learned_forget(struct learned *l, const char *uid); // all of an object that is gone
 
 #endif
