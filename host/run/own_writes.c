@@ -154,7 +154,7 @@ void own_writes_store_has(struct own_writes *w, const struct gvk *gvk, const cha
 bool own_writes_is_echo(struct own_writes *w, const struct object *old, const struct object *new)
 {
     const struct object *o = new != NULL ? new : old;
-    struct entry *e = find(w, object_gvk(o), object_namespace(o), object_name(o));
+    struct entry *e = w->entries == NULL ? NULL : find(w, object_gvk(o), object_namespace(o), object_name(o));
     if (e == NULL)
         return false;
     const char *rv = new != NULL ? object_resource_version(new) : "";
