@@ -14,6 +14,8 @@ enum {
     REQUEST_MS = 10000, // nobody waits longer for a schema than for two requests
     PERIOD_MS = 300000,
     RETRY_MS = 30000,
+    ABSENT_MS = 2000,    // first; a new kind's document comes a little after the kind
+    DOUBT_MS = 10000,    // between two looks because somebody doubts
     VERSIONS_MAX = 2000, // group-versions asked for
 };
 
@@ -22,7 +24,8 @@ struct version {
     const char *api_version; // key; a kind's, for ever
     char *path;              // of what is there or comes: it holds the document's hash
     struct schema *schema;
-    bool pending; // NOT_YET
+    bool pending;    // NOT_YET
+    unsigned absent; // indexes in a row that did not have it
     struct call *call;
     struct schemas *owner;
     UT_hash_handle hh;
@@ -63,7 +66,8 @@ struct schemas {
     void *ud;
     struct loop_timer *timer;
     struct call *index_call;
-    bool again;  // asked for while the index was under way
+    bool again;        // asked for while the index was under way
+    uint64_t asked_ms; // the last index
     LIST_HEAD(, job) jobs;
     struct ticket *ticket;
 
@@ -231,6 +235,7 @@ static bool take_index(struct schemas *s, const json *index)
     for (size_t i = 0; i < n; i++) {
         struct version *v = list[i];
         const char *path = path_of(index, v);
+        v->absent = path == NULL ? v->absent + 1 : 0;
         if (path != NULL && str_eq(path, v->path))
             continue;
         changed = changed || (path == NULL && (v->pending || v->schema != NULL));
@@ -265,6 +270,22 @@ static bool give_up(struct schemas *s)
     return changed;
 }
 
+static uint64_t next_look_ms(struct schemas *s)
+{
+    size_t n;
+    uint64_t ms = PERIOD_MS;
+    struct version **list = all(s, &n);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t wait = (uint64_t)ABSENT_MS << (list[i]->absent < 10 ? list[i]->absent : 10);
+        if (list[i]->absent > 0 && wait / 2 < ms)
+            ms = wait / 2;
+        else if (list[i]->path == NULL && list[i]->absent == 0 && RETRY_MS < ms)
+            ms = RETRY_MS; // its request failed
+    }
+    free(list);
+    return ms;
+}
+
 static void on_index(void *ud, struct client_result *res)
 {
     struct schemas *s = ud;
@@ -273,7 +294,7 @@ static void on_index(void *ud, struct client_result *res)
     bool absent = res->failure != NULL && (res->failure->http == 404 || res->failure->http == 501);
     bool good = res->failure == NULL && res->doc != NULL;
     bool changed = good ? take_index(s, json_root(res->doc)) : give_up(s);
-    loop_timer_start(s->timer, good || absent ? PERIOD_MS : RETRY_MS);
+    loop_timer_start(s->timer, good ? next_look_ms(s) : absent ? PERIOD_MS : RETRY_MS);
     if (s->again) {
         s->again = false;
         schemas_refresh(s);
@@ -294,7 +315,14 @@ void schemas_refresh(struct schemas *s)
         return;
     }
     loop_timer_stop(s->timer);
+    s->asked_ms = loop_now_ms(s->loop);
     s->index_call = get(s, "/openapi/v3", false, on_index, s);
+}
+
+void schemas_doubt(struct schemas *s)
+{
+    if (loop_now_ms(s->loop) - s->asked_ms >= DOUBT_MS)
+        schemas_refresh(s);
 }
 
 static void on_timer(void *ud)

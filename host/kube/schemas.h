@@ -28,6 +28,8 @@ enum schemas_answer schemas_find(struct schemas *s, const struct gvk *gvk, struc
 // Looks for changes now (kinds came or changed); with nothing asked for yet it does nothing. Changes are also
 // looked for every 5 min.
 void schemas_refresh(struct schemas *s);
+// The server refused what was written by a schema: perhaps that is an old one. Looks at most every 10 s.
+void schemas_doubt(struct schemas *s);
 // Grows with each change of an answer: a reader that was told NOT_YET compares it. Any thread.
 uint64_t schemas_sequence(struct schemas *s);
 size_t schemas_bytes(struct schemas *s); // memory of what is compiled

@@ -308,6 +308,43 @@ add("diff.tidelock.dev/v1", "Sample", "text", { spec = { text = "%s", ios = "%s"
         assert.equal("1001m", container.resources.requests.cpu)
     end)
 
+    it("keeps a null where the kind has one, and takes it back", function()
+        start()
+        local mark
+        for _, value in ipairs { "k8s.null", "{ value = 1 }", "k8s.null" } do
+            mark = plane.audit:mark()
+            plane:put_scripts("diff", { ["diff.lua"] = script(
+                ('add("diff.tidelock.dev/v1", "Sample", "null", { spec = { obj = %s, text = "t" } })\n'):format(value)) })
+            if value == "k8s.null" and #plane:list("memcacheds", namespace) == 0 then
+                plane:create("memcacheds", namespace, functional.memcached "a")
+            end
+            await_quiet(mark)
+            assert.equal(1, #writes_since(mark), functional.audit.describe(writes_since(mark)))
+            local stored = plane:kubectl { "get", "samples", "-n", namespace, "-o", "jsonpath={.items[0].spec}" }
+            assert.truthy(stored:find(value == "k8s.null" and '"obj":null' or '"obj":{"value":1}', 1, true), stored)
+        end
+    end)
+
+    it("reports what the server refuses, and backs off", function()
+        start()
+        plane:put_scripts("diff", { ["diff.lua"] = script [[
+add("diff.tidelock.dev/v1", "Sample", "refused", { spec = { arr = k8s.null } })
+add("v1", "ConfigMap", "sibling", { data = { a = "b" } })
+]] })
+        local mark = plane.audit:mark()
+        plane:create("memcacheds", namespace, functional.memcached "a")
+        host:await_log(10, "pass failed", "spec.arr")
+        functional.process.sleep(2)
+        local sibling = plane:get("configmaps", namespace, "sibling")
+        assert.equal("b", sibling and sibling.data.a)
+        local refused = 0
+        for _, write in ipairs(writes_since(mark)) do
+            refused = refused + (write.entry.objectRef.resource == "samples" and 1 or 0)
+        end
+        assert.is_true(refused > 0 and refused < 20, refused .. " attempts")
+        assert.equal(1, #host:log_matching "pass failed") -- said once
+    end)
+
     it("names the place of a list where the API has a map", function()
         start()
         plane:put_scripts("diff", { ["diff.lua"] = script [[

@@ -144,6 +144,39 @@ static void test_changed(void **state)
     world_free(w);
 }
 
+// A new kind's document comes a little after the kind: it is looked for soon, and less and less often.
+static void test_late(void **state)
+{
+    (void)state;
+    struct world *w = world_new();
+    fake_reply(w->fake, &(struct fake_reply){
+                            .method = METHOD_GET, .status = 200, .body = "{\"paths\":{}}", .times = 3});
+    find(w, "x.test/v1/Widget");
+    run(w, 100);
+    assert_int_equal(find(w, "x.test/v1/Widget"), SCHEMAS_NONE);
+    run(w, 2000);
+    assert_int_equal(fake_request_count(w->fake), 2);
+    run(w, 2000);
+    assert_int_equal(fake_request_count(w->fake), 2);
+    run(w, 2000);
+    assert_int_equal(fake_request_count(w->fake), 3);
+    answer(w, "/openapi/v3", 200, INDEX("A", "B"));
+    answer(w, "?hash=B", 200, openapi_custom);
+    run(w, 8000);
+    assert_int_equal(find(w, "x.test/v1/Widget"), SCHEMAS_FOUND);
+    assert_int_equal(fake_request_count(w->fake), 5);
+    // Then somebody's writes are refused: perhaps the schema is old.
+    answer(w, "/openapi/v3", 200, INDEX("A", "B"));
+    run(w, 10000);
+    schemas_doubt(w->s);
+    schemas_doubt(w->s);
+    run(w, 100);
+    schemas_doubt(w->s);
+    run(w, 100);
+    assert_int_equal(fake_request_count(w->fake), 6);
+    world_free(w);
+}
+
 static void test_not_served(void **state)
 {
     (void)state;
@@ -288,11 +321,9 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_found),
-        cmocka_unit_test(test_changed),
-        cmocka_unit_test(test_not_served),
-        cmocka_unit_test(test_odd_answers),
-        cmocka_unit_test(test_freed_on_the_way),
+        cmocka_unit_test(test_found),       cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_late),        cmocka_unit_test(test_not_served),
+        cmocka_unit_test(test_odd_answers), cmocka_unit_test(test_freed_on_the_way),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
