@@ -10,7 +10,7 @@ static uint64_t exponential(const struct limiter *l, unsigned failures)
     return delay < l->max_ms ? delay : l->max_ms;
 }
 
-uint64_t limiter_delay_ms(const struct limiter *l, unsigned failures, struct random *r)
+static uint64_t plain(const struct limiter *l, unsigned failures)
 {
     switch (l->kind) {
     case LIMITER_FAST_SLOW:
@@ -20,7 +20,12 @@ uint64_t limiter_delay_ms(const struct limiter *l, unsigned failures, struct ran
     case LIMITER_EXPONENTIAL:
         break;
     }
-    uint64_t delay = exponential(l, failures);
+    return exponential(l, failures);
+}
+
+uint64_t limiter_delay_ms(const struct limiter *l, unsigned failures, struct random *r)
+{
+    uint64_t delay = plain(l, failures);
     if (l->jitter && delay > 1)
         delay = delay / 2 + random_below(r, delay - delay / 2 + 1);
     return delay;

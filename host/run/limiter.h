@@ -15,7 +15,7 @@ struct limiter {
     uint64_t base_ms;       // exponential: first delay; fast_slow: the fast one; fixed: the delay
     uint64_t max_ms;        // exponential: the cap; fast_slow: the slow one
     unsigned fast_attempts; // fast_slow only
-    bool jitter;            // exponential only: each delay is spread over [delay/2, delay]
+    bool jitter;            // each delay is spread over [delay/2, delay]
 };
 
 // 5 ms doubling to 1000 s, client-go's default.

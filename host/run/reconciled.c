@@ -363,8 +363,8 @@ static void proceed(struct record *x)
     live_open(r, p.subject, &l);
     bool to_do = p.hash != x->refused && is_keyed(r, &l) && differs(x, &p, &l, since);
     live_close(&l);
-    bool only_message = x->known && x->failing && p.failing && str_eq(x->reason, p.reason) &&
-                        now - x->written_us < MESSAGES_US;
+    bool only_message = x->known && x->failing && p.failing && x->hash != p.hash &&
+                        str_eq(x->reason, p.reason) && now - x->written_us < MESSAGES_US;
     if (!to_do || only_message) {
         if (!to_do && !p.failing) // it is told, or nobody is to be told
             x->known = true, x->failing = false, x->hash = p.hash;

@@ -281,6 +281,16 @@ static void read_subject(lua_State *L, int idx, struct program_texts *t)
                    t->subject);
 }
 
+// Says what would have no effect.
+static void check_retry_kind(lua_State *L, const struct program_texts *t)
+{
+    const char *kind = t->retry_kind == NULL ? "exponential" : t->retry_kind;
+    if (t->spec.retry.fast_attempts != 0 && strcmp(kind, "fast_slow") != 0)
+        luaL_error(L, "retry.fast_attempts: is for kind = \"fast_slow\" only");
+    if (t->spec.retry.max_us != 0 && strcmp(kind, "fixed") == 0)
+        luaL_error(L, "retry.max: kind = \"fixed\" has one delay, retry.base");
+}
+
 static void read_retry(lua_State *L, int idx, struct program_texts *t)
 {
     check_type(L, idx, "retry", LUA_TTABLE);
@@ -300,6 +310,7 @@ static void read_retry(lua_State *L, int idx, struct program_texts *t)
             luaL_error(L, "retry.max: must not be less than retry.base");
         t->spec.retry.fast_attempts = read_count(L, at, "fast_attempts", "retry.", FAST_ATTEMPTS_MAX);
         t->spec.retry.jitter = read_bool(L, at, "jitter", "retry.");
+        check_retry_kind(L, t);
     }
     lua_pop(L, 1);
 }

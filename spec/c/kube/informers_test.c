@@ -32,6 +32,7 @@ struct fixture {
     bool no_widgets;          // the kind is not served
     bool cluster_widgets;     // it is cluster-scoped
     bool no_answers;          // discovery fails
+    const char *bad_field;    // is answered with 400
     const char *forbidden[4]; // parts of paths that are answered with 403
     uint64_t slow_ms;         // of lists over the whole cluster
     size_t changes, states;
@@ -108,6 +109,8 @@ static bool serve(void *ud, const struct fake_request *r, struct fake_reply *ret
         if (!discovery && f->forbidden[i] != NULL && strstr(r->path, f->forbidden[i]) != NULL)
             ret->status = 403;
     }
+    if (f->bad_field != NULL && strstr(r->path, f->bad_field) != NULL)
+        ret->status = 400;
     if (discovery && f->no_answers)
         ret->status = 503;
     if (ret->status != 200)
@@ -314,6 +317,38 @@ static void test_labels_are_kept_apart_until_a_wider_read(void **state)
     informer_use_release(object);
     informer_use_release(all);
     informer_use_release(other);
+}
+
+static void test_field_selectors(void **state)
+{
+    struct fixture *f = *state;
+    start(f);
+    struct informer_scope scope = {.gvk = widget(), .ns = "n1", .fields = "spec.size=1"};
+    struct informer_use *some = informers_acquire(f->set, &scope, &identity_host);
+    run(f, 100);
+    assert_int_equal(asked(f, "fieldSelector=spec.size%3D1"), 1);
+    assert_int_equal(informer_use_state(some, NULL), INFORMER_SYNCED);
+    struct informer_use *all = acquire(f, "n1", NULL); // not served by the narrower one
+    run(f, 100);
+    assert_int_equal(informers(f), 1);
+    assert_ptr_equal(informer_use_get(some), informer_use_get(all));
+    informer_use_release(some);
+    informer_use_release(all);
+    // One of a name and of fields at once.
+    scope = (struct informer_scope){.gvk = widget(), .ns = "n2", .name = "o1", .fields = "spec.size=1"};
+    some = informers_acquire(f->set, &scope, &identity_host);
+    run(f, 100);
+    assert_int_equal(asked(f, "fieldSelector=metadata.name%3Do1%2Cspec.size%3D1"), 1);
+    informer_use_release(some);
+    // Most fields can not be selected by.
+    struct err e;
+    f->bad_field = "spec.color";
+    scope = (struct informer_scope){.gvk = widget(), .ns = "n3", .fields = "spec.color=red"};
+    some = informers_acquire(f->set, &scope, &identity_host);
+    run(f, 5000);
+    assert_int_equal(informer_use_state(some, &e), INFORMER_UNAVAILABLE);
+    assert_non_null(strstr(e.text, "no"));
+    informer_use_release(some);
 }
 
 static void test_widening(void **state)
@@ -670,6 +705,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_object_and_namespace),
         TEST(test_labels_are_kept_apart_until_a_wider_read),
+        TEST(test_field_selectors),
         TEST(test_widening),
         TEST(test_objects_in_many_namespaces),
         TEST(test_no_gap_while_widening),

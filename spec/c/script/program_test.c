@@ -138,6 +138,8 @@ static void test_errors_of_tables(void **state)
     expect_table_error("finalize_timeout = '1m'", "no finalize function");
     expect_table_error("retry = {kind = 'often'}", "retry.kind: 'often' is none of");
     expect_table_error("retry = {base = '2s', max = '1s'}", "retry.max");
+    expect_table_error("retry = {fast_attempts = 3}", "retry.fast_attempts: is for kind = \"fast_slow\"");
+    expect_table_error("retry = {kind = 'fixed', base = '1s', max = '2s'}", "retry.max: kind = \"fixed\"");
     expect_table_error("retry = {bse = '2s'}", "retry.bse: unknown key; did you mean 'base'?");
     expect_table_error("crd = 'x'", "crd: expected a table");
 }

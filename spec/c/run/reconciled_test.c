@@ -1,0 +1,233 @@
+// The host's own condition on failing subjects.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/strset.h"
+#include "run/keyed_conditions.h"
+#include "run/sim.h"
+#include "unit.h"
+
+enum { SETTLE_MS = 5 * 1000, LONG_MS = 3600 * 1000 };
+
+#define MERGE "application/merge-patch+json"
+#define THING "/apis/x.test/v1/namespaces/default/things/t"
+#define STATUS THING "/status"
+
+#define CRD(subresources, list)                                                                              \
+    "{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"CustomResourceDefinition\",\"metadata\":"        \
+    "{\"name\":\"things.x.test\"},\"spec\":{\"group\":\"x.test\",\"scope\":\"Namespaced\",\"names\":"        \
+    "{\"plural\":\"things\",\"singular\":\"thing\",\"kind\":\"Thing\"},\"versions\":[{\"name\":\"v1\","      \
+    "\"served\":true,\"storage\":true," subresources "\"schema\":{\"openAPIV3Schema\":"                      \
+    "{\"type\":\"object\",\"properties\":{\"status\":{\"type\":\"object\","                                  \
+    "\"x-kubernetes-preserve-unknown-fields\":true,\"properties\":{\"conditions\":{\"type\":\"array\"," list \
+    "\"items\":{\"type\":\"object\",\"x-kubernetes-preserve-unknown-fields\":true,\"properties\":{\"type\":" \
+    "{\"type\":\"string\"}}}}}}},\"x-kubernetes-preserve-unknown-fields\":true}}}]}}"
+#define WITH_STATUS "\"subresources\":{\"status\":{}},"
+#define KEYED "\"x-kubernetes-list-type\":\"map\",\"x-kubernetes-list-map-keys\":[\"type\"],"
+
+// Keeps a condition of its own, so that the list is known to be keyed; fails as the subject says.
+static const char script[] =
+    "local k8s = require 'tidelock'\n"
+    "return { name = 'things', subject = 'x.test/v1/Thing', reconcile = function(o)\n"
+    "  if o.spec.fail == 'invalid' then k8s.invalid('BadSpec', 'spec.v is wrong') end\n"
+    "  if o.spec.fail == 'error' then error('broken ' .. o.spec.v, 0) end\n"
+    "  return { status = { conditions = { k8s.condition('Ready', true, 'Up') } } }\n"
+    "end }\n";
+
+static void start(struct sim *s, const char *crd)
+{
+    sim_init(s, 5);
+    sim_apply(s, "kubectl", crd);
+    sim_put_script_text(s, "things", "things.lua", script);
+    sim_apply(s, "kubectl",
+              "{\"apiVersion\":\"x.test/v1\",\"kind\":\"Thing\",\"metadata\":{\"name\":\"t\",\"namespace\":"
+              "\"default\"},\"spec\":{\"v\":\"1\"}}");
+    sim_run(s, SETTLE_MS);
+}
+
+static void patch(struct sim *s, const char *path, const char *body)
+{
+    sim_request(s, "alice", "PATCH", path, MERGE, body);
+}
+
+static const json *condition(struct json_doc *doc, const char *type)
+{
+    const json *list = json_path(json_root(doc), "status", "conditions", NULL);
+    for (struct json_iter i = json_iter(list); json_next(&i);)
+        if (str_eq(json_get_str(i.value, "type"), type))
+            return i.value;
+    return NULL;
+}
+
+// "False BadSpec spec.v is wrong", or "none".
+static const char *reconciled(struct sim *s)
+{
+    static char text[256];
+    struct json_doc *doc = sim_get(s, "x.test/v1", "things", "t");
+    const json *c = condition(doc, "Reconciled");
+    snprintf(text, sizeof text, "none");
+    if (c != NULL)
+        snprintf(text, sizeof text, "%s %s %s", json_get_str(c, "status"), json_get_str(c, "reason"),
+                 json_get_str(c, "message"));
+    assert_non_null(condition(doc, "Ready")); // the script's own is left alone
+    json_doc_free(doc);
+    return text;
+}
+
+static char *since(struct sim *s)
+{
+    struct json_doc *doc = sim_get(s, "x.test/v1", "things", "t");
+    char *text = xstrdup(json_get_str(condition(doc, "Reconciled"), "lastTransitionTime"));
+    json_doc_free(doc);
+    return text;
+}
+
+static size_t writes(const struct sim *s)
+{
+    size_t n = 0;
+    for (const char *at = s->trace.data; (at = strstr(at, "fieldManager=tidelock.host-")) != NULL; at++)
+        n++;
+    return n;
+}
+
+static void failing_and_healed(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s, CRD(WITH_STATUS, KEYED));
+    assert_string_equal(reconciled(&s), "none");
+    patch(&s, THING, "{\"spec\":{\"fail\":\"invalid\"}}");
+    sim_run(&s, SETTLE_MS);
+    assert_string_equal(reconciled(&s), "False BadSpec spec.v is wrong");
+    assert_int_equal(writes(&s), 1);
+    char *began = since(&s);
+    sim_run(&s, LONG_MS); // its own write does not set off anything
+    assert_int_equal(writes(&s), 1);
+    patch(&s, THING, "{\"spec\":{\"fail\":\"error\",\"v\":\"7\"}}");
+    sim_run(&s, LONG_MS); // retried many times
+    assert_string_equal(reconciled(&s), "False ScriptError broken 7");
+    assert_int_equal(writes(&s), 2);
+    char *then = since(&s);
+    assert_string_equal(began, then); // the status has not changed
+    patch(&s, THING, "{\"spec\":{\"fail\":null}}");
+    sim_run(&s, SETTLE_MS);
+    assert_non_null(strstr(reconciled(&s), "True Reconciled"));
+    assert_int_equal(writes(&s), 3);
+    char *healed = since(&s);
+    assert_string_not_equal(began, healed);
+    patch(&s, THING, "{\"spec\":{\"v\":\"8\"}}");
+    sim_run(&s, SETTLE_MS);
+    sim_restart_host(&s);
+    sim_run(&s, SETTLE_MS);
+    assert_int_equal(writes(&s), 3);
+    free(began);
+    free(then);
+    free(healed);
+    sim_fini(&s);
+}
+
+static void healed_by_another_process(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s, CRD(WITH_STATUS, KEYED));
+    patch(&s, THING, "{\"spec\":{\"fail\":\"invalid\"}}");
+    sim_run(&s, SETTLE_MS);
+    sim_restart_host(&s);
+    sim_run(&s, SETTLE_MS);
+    assert_int_equal(writes(&s), 1); // it says so already
+    patch(&s, THING, "{\"spec\":{\"fail\":null}}");
+    sim_run(&s, SETTLE_MS);
+    assert_non_null(strstr(reconciled(&s), "True"));
+    assert_int_equal(writes(&s), 2);
+    sim_fini(&s);
+}
+
+static void removed_by_somebody(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s, CRD(WITH_STATUS, KEYED));
+    patch(&s, THING, "{\"spec\":{\"fail\":\"invalid\"}}");
+    sim_run(&s, SETTLE_MS);
+    patch(&s, STATUS,
+          "{\"status\":{\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\",\"reason\":\"Up\"}]}}");
+    sim_run(&s, SETTLE_MS);
+    assert_string_equal(reconciled(&s), "False BadSpec spec.v is wrong");
+    assert_in_range(writes(&s), 2, 3);
+    sim_fini(&s);
+}
+
+static void never_where_there_is_no_such_list(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s, CRD(WITH_STATUS, "\"x-kubernetes-list-type\":\"atomic\","));
+    patch(&s, THING, "{\"spec\":{\"fail\":\"invalid\"}}");
+    sim_run(&s, SETTLE_MS);
+    assert_string_equal(reconciled(&s), "none");
+    assert_int_equal(writes(&s), 0);
+    sim_fini(&s);
+    start(&s, CRD("", KEYED)); // no status subresource
+    patch(&s, THING, "{\"spec\":{\"fail\":\"invalid\"}}");
+    sim_run(&s, SETTLE_MS);
+    assert_int_equal(writes(&s), 0);
+    sim_fini(&s);
+}
+
+// ---- what tells a keyed list
+
+static enum keyed_answer by_schema(const char *text, const char *kind)
+{
+    struct json_doc *doc;
+    assert_int_equal(json_parse(text, strlen(text), &doc, NULL), 0);
+    enum keyed_answer a = keyed_by_schema(json_root(doc), gvk_parse(kind, NULL));
+    json_doc_free(doc);
+    return a;
+}
+
+#define GVK "\"x-kubernetes-group-version-kind\":[{\"group\":\"g\",\"version\":\"v1\",\"kind\":\"K\"}]"
+
+static void lists_in_schemas(void **unused)
+{
+    (void)unused;
+    assert_int_equal(by_schema("{}", "g/v1/K"), KEYED_UNKNOWN);
+    // As built-in kinds have it: by references, wrapped into allOf.
+    static const char built_in[] =
+        "{\"components\":{\"schemas\":{\"a\":{" GVK ",\"properties\":{\"status\":{\"allOf\":[{\"$ref\":"
+        "\"#/components/schemas/s\"}]}}},\"s\":{\"properties\":{\"conditions\":{" KEYED
+        "\"type\":\"array\"}}}}}}";
+    assert_int_equal(by_schema(built_in, "g/v1/K"), KEYED_YES);
+    assert_int_equal(by_schema(built_in, "g/v1/Other"), KEYED_UNKNOWN);
+    assert_int_equal(by_schema("{\"components\":{\"schemas\":{\"a\":{" GVK
+                               ",\"properties\":{\"status\":{\"properties\":{\"conditions\":{\"type\":"
+                               "\"array\"}}}}}}}}",
+                               "g/v1/K"),
+                     KEYED_NO);
+    assert_int_equal(by_schema("{\"components\":{\"schemas\":{\"a\":{" GVK
+                               ",\"properties\":{\"status\":{\"type\":\"object\"}}}}}}",
+                               "g/v1/K"),
+                     KEYED_NO);
+    // A reference to itself ends.
+    assert_int_equal(by_schema("{\"components\":{\"schemas\":{\"a\":{" GVK
+                               ",\"properties\":{\"status\":{\"$ref\":\"#/components/schemas/s\"}}},\"s\":{"
+                               "\"$ref\":\"#/components/schemas/s\"}}}}",
+                               "g/v1/K"),
+                     KEYED_NO);
+    char *path = keyed_schema_path(gvk_parse("v1/Node", NULL));
+    assert_string_equal(path, "/openapi/v3/api/v1");
+    free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(failing_and_healed),  cmocka_unit_test(healed_by_another_process),
+        cmocka_unit_test(removed_by_somebody), cmocka_unit_test(never_where_there_is_no_such_list),
+        cmocka_unit_test(lists_in_schemas),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
