@@ -53,6 +53,21 @@ static void run(lua_State *L, int loaded, const struct code *code, bool bundled)
     lua_rawset(L, loaded);
 }
 
+// (name, environment) -> the chunk of a file next to the script, not run yet; nil when there is none.
+static int on_chunk(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    luaL_checktype(L, 2, LUA_TTABLE);
+    const struct program_code *files = sandbox_code(L);
+    const struct code *code = files != NULL ? program_code_find(files, name) : NULL;
+    if (code == NULL)
+        return 0;
+    code_push(L, code);
+    lua_pushvalue(L, 2);
+    lua_setfenv(L, -2);
+    return 1;
+}
+
 static int push_native(lua_State *L, int loaded)
 {
     lua_pushlightuserdata(L, (void *)(uintptr_t)native_push);
@@ -61,6 +76,10 @@ static int push_native(lua_State *L, int loaded)
         return 1;
     lua_pop(L, 1);
     native_push(L);
+    lua_pushcfunction(L, on_chunk);
+    lua_setfield(L, -2, "chunk");
+    lua_pushcfunction(L, require_module);
+    lua_setfield(L, -2, "require"); // as a script has it
     lua_pushlightuserdata(L, (void *)(uintptr_t)native_push);
     lua_pushvalue(L, -2);
     lua_rawset(L, loaded);

@@ -1,0 +1,263 @@
+--- Logic in the style of the scripts of Argo CD, OpenKruise and Karmada, through tidelock.compat.
+local kit = require "tidelock.kit"
+
+local function widget(more)
+  local object = {
+    apiVersion = "example.com/v1", kind = "Widget",
+    metadata = { name = "w", namespace = "one", uid = "u1", generation = 7 },
+  }
+  for key, value in pairs(more or {}) do
+    object[key] = value
+  end
+  return object
+end
+
+local function run(body, options)
+  options = options or {}
+  local script = assert(kit.compile(([[
+local k8s, compat = require "tidelock", require "tidelock.compat"
+return { subject = "example.com/v1/Widget", reconcile = function(object, world)
+  local old = compat.open(world)
+  %s
+end }]]):format(body), { name = "w.lua", modules = options.files }))
+  return script:reconcile(options.subject or widget(), { now = options.now or "2024-02-29T13:04:05Z" })
+end
+
+local function value(expression, options)
+  local result = run("return { status = { v = " .. expression .. " } }", options)
+  return result.status.v
+end
+
+describe("tidelock.compat", function()
+  describe("os", function()
+    it("has a clock that stands still", function()
+      assert.equal(1709211845, value "old.os.time()")
+      assert.equal(0, value "old.os.clock()")
+      assert.equal(5, value "old.os.difftime(old.os.time() + 5, old.os.time())")
+    end)
+
+    local formats = {
+      ["!%Y-%m-%dT%XZ"] = "2024-02-29T13:04:05Z", ["%Y-%m-%dT%H:%M:%SZ"] = "2024-02-29T13:04:05Z",
+      ["%a %A %b %B %d %e"] = "Thu Thursday Feb February 29 29", ["%I %p %j %u %w %y"] = "01 PM 060 4 4 24",
+      ["%D|%F|%R|%T|%x|%X|%r"] = "02/29/24|2024-02-29|13:04|13:04:05|02/29/24|13:04:05|01:04:05 PM",
+      ["%%Y %s %z %Z%n%t"] = "%Y 1709211845 +0000 UTC\n\t", ["no conversion"] = "no conversion", [""] = "",
+    }
+    for format, want in pairs(formats) do
+      it("formats " .. format, function()
+        assert.equal(want, value(("old.os.date(%q)"):format(format)))
+      end)
+    end
+
+    it("formats as C does without a format", function()
+      assert.equal("Thu Feb 29 13:04:05 2024", value "old.os.date()")
+      assert.equal("Thu Jan  1 00:00:00 1970", value "old.os.date(nil, 0)")
+    end)
+
+    it("gives and takes tables", function()
+      local date = value "old.os.date('*t')"
+      assert.same({ year = 2024, month = 2, day = 29, hour = 13, min = 4, sec = 5, wday = 5, yday = 60, isdst = false },
+        date)
+      assert.equal(1709211845, value "old.os.time(old.os.date('!*t'))")
+      assert.equal(1709208000, value "old.os.time { year = 2024, month = 2, day = 29 }") -- noon
+      assert.equal(1735689600, value "old.os.time { year = 2024, month = '13', day = 1, hour = 0 }")
+      assert.equal(-86400, value "old.os.time { year = 1970, month = 1, day = 0, hour = 0 }")
+    end)
+
+    it("agrees with the C library on every day", function()
+      local result = run [[
+        local out = {}
+        for day = -30000, 60000, 37 do
+          local d = old.os.date("!*t", day * 86400 + 45296)
+          assert(old.os.time(d) == day * 86400 + 45296, day)
+          out[#out + 1] = old.os.date("%Y-%m-%d %j %w %H:%M:%S", day * 86400 + 45296)
+        end
+        return { status = { days = out } }]]
+      local i = 0
+      for day = -30000, 60000, 37 do
+        i = i + 1
+        assert.equal(os.date("!%Y-%m-%d %j %w %H:%M:%S", day * 86400 + 45296), result.status.days[i])
+      end
+    end)
+
+    it("says what is wrong", function()
+      local wrong = {
+        ["old.os.date('%Q')"] = "w.lua:4: os.date: '%Q' is not supported",
+        ["old.os.date('%')"] = "os.date: '%' is not supported",
+        ["old.os.date('%c', 1e300)"] = "w.lua:4: os.date: seconds since 1970 are wanted",
+        ["old.os.date('%c', 0/0)"] = "os.date: seconds since 1970 are wanted",
+        ["old.os.date('%c', 'now')"] = "os.date: seconds since 1970 are wanted, got now",
+        ["old.os.time { year = 2024, month = 2 }"] = "w.lua:4: os.time: field 'day' is missing",
+        ["old.os.time { year = 1e300, month = 2, day = 1 }"] = "os.time: field 'year' is out of range",
+        ["old.os.time(5)"] = "w.lua:4: os.time: a table",
+        ["old.run('nothing')"] = "w.lua:4: run: there is no file 'nothing'",
+        ["old.load(nil)"] = "w.lua:4: load: the name of a file",
+        ["compat.open(nil)"] = "w.lua:4: compat.open: the world of the pass",
+      }
+      for expression, why in pairs(wrong) do
+        local result = run("return { status = { v = " .. expression .. " } }")
+        assert.equal("raised", result.how, expression)
+        assert.matches(why, result.error, 1, true)
+      end
+    end)
+  end)
+
+  it("runs a health check that wants the object as a global", function()
+    local files = { ["health.lua"] = [[
+if not obj then return end
+local verdict = {}
+if obj.status ~= nil then
+  if obj.status.observedGeneration ~= nil and obj.metadata.generation > obj.status.observedGeneration then
+    verdict.status = "Progressing"
+    verdict.message = string.format("generation %d not seen", obj.metadata.generation)
+    return verdict
+  end
+  for i, condition in ipairs(obj.status.conditions or {}) do
+    if condition.type == "Ready" and condition.status == "False" then
+      verdict.status = "Degraded"
+      verdict.message = condition.reason .. ": " .. condition.message
+      return verdict
+    end
+    if condition.type == "Ready" and condition.status == "True" and table.getn(obj.status.conditions) == i then
+      verdict.status = "Healthy"
+      return verdict
+    end
+  end
+end
+verdict.status = "Progressing"
+verdict.message = "no status yet"
+return verdict
+]] }
+    local body = "return { status = old.run('health', { obj = object }) }"
+    local function health(status)
+      return run(body, { files = files, subject = widget { status = status } }).status
+    end
+    assert.same({ status = "Progressing", message = "no status yet" }, health())
+    assert.same({ status = "Progressing", message = "generation 7 not seen" }, health { observedGeneration = 6 })
+    local conditions = { { type = "Synced" }, { type = "Ready", status = "False", reason = "Down", message = "no pods" } }
+    assert.same({ status = "Degraded", message = "Down: no pods" }, health { conditions = conditions })
+    conditions[2].status = "True"
+    assert.same({ status = "Healthy" }, health { observedGeneration = 7, conditions = conditions })
+  end)
+
+  it("runs an action that stamps the object", function()
+    local files = { ["restart.lua"] = [[
+local os = require("os")
+if obj.spec.template.metadata == nil then obj.spec.template.metadata = {} end
+if obj.spec.template.metadata.annotations == nil then obj.spec.template.metadata.annotations = {} end
+obj.spec.template.metadata.annotations["example.com/restartedAt"] = os.date("!%Y-%m-%dT%XZ")
+return obj
+]] }
+    local result = run("return { status = old.run('restart', { obj = object }).spec }",
+      { files = files, subject = widget { spec = { template = {} } } })
+    assert.same({ ["example.com/restartedAt"] = "2024-02-29T13:04:05Z" }, result.status.template.metadata.annotations)
+  end)
+
+  it("runs a file that only defines functions", function()
+    local files = { ["replicas.lua"] = [[
+local function default(value, other) if value == nil then return other end return value end
+function GetReplicas(obj) return default(obj.spec.replicas, 1), { cpu = math.max(1, 2) } end
+function ReviseReplica(obj, count) obj.spec.replicas = count return obj end
+function AggregateStatus(desired, items)
+  local ready = 0
+  for i = 1, #items do
+    if items[i].status ~= nil and items[i].status.ready ~= nil then ready = ready + items[i].status.ready end
+  end
+  desired.status = desired.status or {}
+  desired.status.ready = ready
+  return desired
+end
+function InterpretHealth(observed) return observed.status.ready == observed.spec.replicas end
+]] }
+    local result = run([[
+      local f = old.load("replicas")
+      local count, needs = f.GetReplicas(object)
+      local revised = f.ReviseReplica(object, count + 2)
+      local whole = f.AggregateStatus(revised, { { status = { ready = 2 } }, {}, { status = { ready = 1 } } })
+      return { status = { count = count, cpu = needs.cpu, ready = whole.status.ready, healthy = f.InterpretHealth(whole) } }]],
+      { files = files, subject = widget { spec = {} } })
+    assert.same({ count = 1, cpu = 2, ready = 3, healthy = true }, result.status)
+  end)
+
+  it("runs a traffic rule that builds annotations", function()
+    local files = { ["ingress.lua"] = [[
+annotations = obj.annotations or {}
+annotations["example.com/canary"] = "true"
+if obj.weight ~= "-1" then annotations["example.com/weight"] = obj.weight end
+local headers = {}
+table.foreach(obj.matches or {}, function(_, match) headers[#headers + 1] = match.name .. "=" .. match.value end)
+if next(headers) then annotations["example.com/headers"] = table.concat(headers, ",") end
+return annotations
+]] }
+    local result = run([[
+      return { status = old.run("ingress", { obj = { weight = "20", matches = { { name = "a", value = "1" }, { name = "b", value = "2" } } } }) }]],
+      { files = files })
+    assert.same({ ["example.com/canary"] = "true", ["example.com/weight"] = "20", ["example.com/headers"] = "a=1,b=2" },
+      result.status)
+  end)
+
+  it("keeps the files of a pass apart", function()
+    local files = {
+      ["a.lua"] = "counter = (counter or 0) + 1 string.rep = nil table.insert = nil os.time = nil return counter",
+      ["b.lua"] = "return tostring(counter) .. type(string.rep) .. type(table.insert) .. type(os.time) .. type(_G.os)",
+    }
+    local result = run([[
+      local a, again, b = old.run("a"), old.run("a"), old.run("b")
+      return { status = { a = a, again = again, b = b, own = type(string.rep) .. type(os), time = old.os.time() } }]],
+      { files = files })
+    assert.same({ a = 1, again = 1, b = "nilfunctionfunctionfunctiontable", own = "functionnil", time = 1709211845 },
+      result.status)
+  end)
+
+  it("adds nothing that the sandbox leaves out", function()
+    local files = { ["look.lua"] = [[
+local found = {}
+for name in pairs(_G) do found[#found + 1] = name end
+for name in pairs(os) do found[#found + 1] = "os." .. name end
+for _, name in ipairs { "io", "debug", "ffi", "jit", "package", "tidelock.native", "tidelock.native\0x" } do
+  if pcall(require, name) then found[#found + 1] = "require " .. name end
+end
+table.sort(found)
+return found
+]] }
+    local found = run("return { status = { found = old.run('look') } }", { files = files }).status.found
+    assert.same({
+      "_G", "_VERSION", "assert", "bit", "error", "getmetatable", "ipairs", "math", "next", "os", "os.clock", "os.date",
+      "os.difftime", "os.time", "pairs", "pcall", "print", "rawequal", "rawget", "rawset", "require", "select",
+      "setmetatable", "string", "table", "tonumber", "tostring", "type", "unpack", "xpcall",
+    }, found)
+  end)
+
+  it("finds siblings and the library, and writes what is printed to the log", function()
+    local files = {
+      ["main.lua"] = "print('seen', 1, nil, true) return require('lib').name .. require('tidelock').null .. ''",
+      ["lib.lua"] = "return { name = 'lib' }",
+      ["quiet.lua"] = "print('seen', 1, nil, true) return require('lib').name",
+    }
+    assert.equal("raised", run("return { status = { v = old.run('main') } }", { files = files }).how)
+    local result = run("return { status = { v = old.run('quiet') } }", { files = files })
+    assert.equal("lib", result.status.v)
+    assert.same({ { level = "debug", message = "seen\t1\tnil\ttrue" } }, result.logs)
+  end)
+
+  it("names the file and the line of an error, and stops what does not end", function()
+    local files = { ["broken.lua"] = "\nreturn obj.status.phase", ["endless.lua"] = "while true do pcall(error) end" }
+    local result = run("return { status = { v = old.run('broken', { obj = object }) } }", { files = files })
+    assert.equal("raised", result.how)
+    assert.matches("broken.lua:2: attempt to index field 'status'", result.error, 1, true)
+    assert.matches("w.lua:4", result.traceback, 1, true)
+    assert.not_matches("compat", result.traceback, 1, true)
+    assert.equal("deadline", run("old.run('endless')", { files = files }).how)
+  end)
+
+  it("has the habits of those hosts for nulls and empty tables", function()
+    local json = require "tidelock.json"
+    local subject = widget { spec = json.decode '{"a":[null,{"b":null,"c":[]},null],"d":null,"l":[1],"m":{"x":1}}' }
+    local result = run([[
+      local plain = compat.without_nulls(object.spec)
+      local changed = { l = {}, m = {}, a = { { c = {} } } }
+      return { status = { n = #object.spec.a, plain = plain, count = #plain.a, like = compat.like(changed, plain) } }]],
+      { subject = subject })
+    assert.equal('{"count":1,"like":{"a":[{"c":[]}],"l":[],"m":{}},"n":3,"plain":{"a":[{"c":[]}],"l":[1],"m":{"x":1}}}',
+      json.encode(result.status))
+  end)
+end)
