@@ -81,6 +81,22 @@ static bool is_status(const json *node)
     return str_eq(json_get_str(node, "kind"), "Status") || json_is_string(json_get(node, "message"));
 }
 
+// The server prints whole values into its messages, with what is wrong after them: of a long one the middle
+// is left out.
+static void set_message(struct api_status *s, enum err_code code, const char *message)
+{
+    enum { WHOLE = 600, HEAD = 280, TAIL = 280 };
+    size_t n = strlen(message);
+    if (n <= WHOLE) {
+        s->code = err_set(&s->err, code, "%s", message);
+        return;
+    }
+    const char *tail = message + n - TAIL;
+    while (((unsigned char)*tail & 0xc0) == 0x80)
+        tail++;
+    s->code = err_set(&s->err, code, "%.*s ... %s", (int)str_utf8_cut(message, n, HEAD), message, tail);
+}
+
 // Takes what a Status says; false if the node is none. s->http stands already, 0: take the body's.
 static bool read_status(struct api_status *s, const json *node)
 {
@@ -95,7 +111,7 @@ static bool read_status(struct api_status *s, const json *node)
     enum err_code ec = code_of(s->http, s->reason);
     const char *message = json_get_str(node, "message");
     if (message != NULL && *message != '\0')
-        s->code = err_set(&s->err, ec, "%s", message);
+        set_message(s, ec, message);
     else
         s->code = err_set(&s->err, ec, "HTTP %d%s%s without a message", s->http, s->has_reason ? " " : "",
                           s->reason);

@@ -3,11 +3,14 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <setjmp.h>
 
 #include <cmocka.h>
+
+#include "base/strset.h"
 
 static struct api_status read(int http, const char *body, int64_t retry_after_ms)
 {
@@ -149,6 +152,24 @@ static void test_wrong_types(void **state)
     assert_int_equal(strlen(read(400, body, -1).reason), 63);
 }
 
+// What is wrong stands at the end, after the whole value.
+static void test_long_messages_lose_their_middle(void **state)
+{
+    (void)state;
+    char body[4096];
+    int n = snprintf(body, sizeof body,
+                     "{\"kind\":\"Status\",\"reason\":\"Invalid\",\"message\":\"spec.template: ");
+    for (int i = 0; i < 1000; i++)
+        n += snprintf(body + n, sizeof body - (size_t)n, "\u00e9");
+    snprintf(body + n, sizeof body - (size_t)n, ": field is immutable\",\"code\":422}");
+    struct api_status s = read(422, body, -1);
+    assert_non_null(strstr(s.err.text, "spec.template: "));
+    assert_non_null(strstr(s.err.text, " ... "));
+    assert_non_null(strstr(s.err.text, "field is immutable"));
+    assert_in_range(strlen(s.err.text), 500, 600);
+    assert_true(str_is_utf8(s.err.text, strlen(s.err.text)));
+}
+
 static void test_no_answer(void **state)
 {
     (void)state;
@@ -190,7 +211,8 @@ int main(void)
         cmocka_unit_test(test_status_body),        cmocka_unit_test(test_causes),
         cmocka_unit_test(test_500_without_reason), cmocka_unit_test(test_retry_after),
         cmocka_unit_test(test_plain_text),         cmocka_unit_test(test_wrong_types),
-        cmocka_unit_test(test_no_answer),          cmocka_unit_test(test_watch_error_frame),
+        cmocka_unit_test(test_no_answer),          cmocka_unit_test(test_long_messages_lose_their_middle),
+        cmocka_unit_test(test_watch_error_frame),
     };
     return cmocka_run_group_tests_name("api_status", tests, NULL, NULL);
 }
