@@ -1,12 +1,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/release.h"
 #include "cli/run.h"
 
 static const char help[] = "Usage: tidelock COMMAND [flags]\n"
                            "\n"
                            "Commands:\n"
                            "  run       run scripts against a cluster\n"
+                           "  release   hand back what a removed script left, or give it to another\n"
                            "  version   print the version\n"
                            "\n"
                            "tidelock COMMAND --help tells a command's flags.\n";
@@ -31,8 +33,8 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"run", cli_run},     {"version", print_version}, {"--version", print_version},
-    {"help", print_help}, {"--help", print_help},     {"-h", print_help},
+    {"run", cli_run},     {"release", cli_release}, {"version", print_version}, {"--version", print_version},
+    {"help", print_help}, {"--help", print_help},   {"-h", print_help},
 };
 
 int main(int argc, char **argv)

@@ -9,6 +9,7 @@
 #include "kube/discovery.h"
 #include "kube/informers.h"
 #include "kube/schemas.h"
+#include "run/leftovers.h"
 #include "run/marks.h"
 #include "run/scripts.h"
 #include "run/workers.h"
@@ -21,6 +22,7 @@ struct host {
     struct discovery *discovery;
     struct schemas *schemas;
     struct host_key *host_key;
+    struct leftovers *leftovers;
     struct store_clock *store_clock;
     struct informers *informers;
     struct deps *deps;
@@ -268,6 +270,26 @@ static void open_writing(struct host *h)
                                                           .seed = o->seed});
 }
 
+static bool scripts_are_settled(void *ud)
+{
+    struct host *h = ud;
+    return !h->stopping && h->config_maps != NULL && !scripts_loading(h->scripts) &&
+           informer_use_state(h->config_maps, NULL) == INFORMER_SYNCED;
+}
+
+static bool script_runs(void *ud, const char *hash)
+{
+    struct host *h = ud;
+    return scripts_run(h->scripts, hash);
+}
+
+static void on_script_removed(void *ud)
+{
+    struct host *h = ud;
+    if (!h->stopping)
+        leftovers_look(h->leftovers);
+}
+
 static void open_running(struct host *h)
 {
     const struct host_options *o = &h->o;
@@ -305,6 +327,17 @@ static void open_running(struct host *h)
                                                 .seed = o->seed,
                                                 .workers = o->workers == 0 ? 1 : o->workers};
     h->scripts = scripts_new(&h->controller_env, &h->script_host);
+    h->leftovers = leftovers_new(&(struct leftovers_options){.client = o->client,
+                                                             .discovery = h->discovery,
+                                                             .recorder = h->recorder,
+                                                             .instance = o->instance,
+                                                             .namespace_ = o->namespace_,
+                                                             .namespaces = o->namespaces,
+                                                             .seed = o->seed,
+                                                             .settled = scripts_are_settled,
+                                                             .runs = script_runs,
+                                                             .ud = h});
+    scripts_on_removed(h->scripts, on_script_removed, h);
 }
 
 int host_new(const struct host_options *o, struct host **ret, struct err *e)
@@ -330,6 +363,7 @@ void host_start(struct host *h)
 {
     workers_start(h->workers);
     discovery_refresh(h->discovery);
+    leftovers_look(h->leftovers);
 }
 
 static void on_scripts_gone(void *ud)
@@ -347,6 +381,8 @@ void host_stop(struct host *h, void (*on_stopped)(void *ud), void *ud)
     dispatch_pause_keys(workers_dispatcher(h->workers));
     applier_hurry(h->applier);
     recorder_drain(h->recorder);
+    leftovers_free(h->leftovers);
+    h->leftovers = NULL;
     loop_timer_stop(h->namespace_timer);
     if (h->namespace_call != NULL)
         call_cancel(h->namespace_call);
@@ -360,6 +396,7 @@ void host_free(struct host *h)
     if (h == NULL)
         return;
     source_folder_free(h->folder);
+    leftovers_free(h->leftovers);
     scripts_free(h->scripts);
     workers_free(h->workers);
     recorder_free(h->recorder);

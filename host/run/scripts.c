@@ -44,6 +44,8 @@ struct scripts {
     bool stopped;
     void (*on_gone)(void *ud);
     void *ud;
+    void (*on_removed)(void *ud);
+    void *removed_ud;
 };
 
 struct scripts *scripts_new(const struct controller_env *env, const struct script_host *host)
@@ -137,8 +139,11 @@ static void on_controller_gone(void *ud)
     s->ending--;
     e->controller = NULL;
     e->stopping = false;
+    bool removed = e->gone && !s->stopped;
     if (e->gone || s->stopped)
         entry_free(s, e);
+    if (removed && s->on_removed != NULL)
+        s->on_removed(s->removed_ud);
     settle(s);
     check_stopped(s);
 }
@@ -405,6 +410,22 @@ size_t scripts_count(const struct scripts *s)
         n += e->controller != NULL && !e->stopping;
     }
     return n;
+}
+
+void scripts_on_removed(struct scripts *s, void (*fn)(void *ud), void *ud)
+{
+    s->on_removed = fn;
+    s->removed_ud = ud;
+}
+
+bool scripts_run(const struct scripts *s, const char *hash)
+{
+    const struct entry *e;
+    TAILQ_FOREACH (e, &s->entries, all) {
+        if (e->controller != NULL && strcmp(e->script->hash, hash) == 0)
+            return true;
+    }
+    return false;
 }
 
 bool scripts_loading(const struct scripts *s)
