@@ -342,8 +342,7 @@ static void handle_api(struct request *q, struct response *r)
 
 void discovery_doc_handle(struct request *q, struct response *r)
 {
-    static const char *const health[] = {"readyz", "healthz", "livez"}, *const later[] = {"openapi",
-                                                                                          "metrics", "logs"};
+    static const char *const health[] = {"readyz", "healthz", "livez"}, *const later[] = {"metrics", "logs"};
     const char *first = q->route.segment_count == 0 ? "" : q->route.segments[0];
     for (size_t i = 0; i < 3; i++) {
         if (strcmp(first, health[i]) == 0) {
@@ -351,13 +350,15 @@ void discovery_doc_handle(struct request *q, struct response *r)
             buf_add_str(&r->body, "ok");
             return;
         }
-        if (strcmp(first, later[i]) == 0) {
+        if (i < 2 && strcmp(first, later[i]) == 0) {
             failure_not_implemented(r, q->target);
             return;
         }
     }
     if (strcmp(first, "version") == 0)
         write_version(r);
+    else if (strcmp(first, "openapi") == 0)
+        openapi_doc_handle(q, r);
     else if (strcmp(first, "api") == 0 || strcmp(first, "apis") == 0)
         handle_api(q, r);
     else

@@ -51,6 +51,7 @@ void handle_write_object(struct buf *out, const struct kind *k, const struct kin
 
 // Handlers. The status and body of r are set in any case.
 void discovery_doc_handle(struct request *q, struct response *r);
+void openapi_doc_handle(struct request *q, struct response *r);
 void verb_get(struct request *q, struct response *r);
 void verb_list(struct request *q, struct response *r);
 void verb_create(struct request *q, struct response *r);

@@ -338,7 +338,7 @@ static void test_secrets(void **state)
 static void test_what_is_not_done(void **state)
 {
     struct kit *k = *state;
-    kit_expect(k, 501, "GET", "/openapi/v3", NULL, NULL);
+    kit_expect(k, 501, "GET", "/openapi/v2", NULL, NULL);
     kit_expect(k, 501, "POST", CM "?dryRun=All", NULL, CM_A);
     kit_expect(k, 501, "GET", "/apis/apps/v1/namespaces/default/deployments/x/scale", NULL, NULL);
     kit_has(k, "reason", "\"NotImplemented\"");

@@ -1,0 +1,163 @@
+// Schemas in passes: what an empty table is, what is the same, and passes that wait for a schema.
+#include "data/json_write.h"
+#include "run/things.h"
+
+static const char gear_crd[] =
+    "{\"apiVersion\":\"apiextensions.k8s.io/v1\",\"kind\":\"CustomResourceDefinition\",\"metadata\":{"
+    "\"name\":\"gears.x.test\"},\"spec\":{\"group\":\"x.test\",\"scope\":\"Namespaced\",\"names\":{"
+    "\"plural\":"
+    "\"gears\",\"singular\":\"gear\",\"kind\":\"Gear\"},\"versions\":[{\"name\":\"v1\",\"served\":true,"
+    "\"storage\":true,\"subresources\":{\"status\":{}},\"schema\":{\"openAPIV3Schema\":{\"type\":\"object\","
+    "\"properties\":{\"spec\":{\"type\":\"object\",\"properties\":{\"list\":{\"type\":\"array\",\"items\":{"
+    "\"type\":\"string\"}},\"map\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}},"
+    "\"when\":{\"type\":\"string\",\"format\":\"date-time\"}}},\"status\":{\"type\":\"object\","
+    "\"properties\":{"
+    "\"items\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},\"byName\":{\"type\":\"object\","
+    "\"additionalProperties\":{\"type\":\"string\"}}}}}}}}]}}";
+
+#define GEARS "/apis/x.test/v1/namespaces/default/gears"
+
+static const char script[] =
+    "return { name = 'gears', subject = 'x.test/v1/Gear', reconcile = function(o, world)\n"
+    "  if o.metadata.name ~= 'top' then return { apply = {} } end\n"
+    "  return { status = { items = {}, byName = {} }, apply = { { apiVersion = 'x.test/v1', kind = 'Gear',\n"
+    "    metadata = { name = 'child' }, spec = { list = {}, map = {}, when = '2024-01-01T01:00:00+01:00' } } "
+    "} }\n"
+    "end }\n";
+
+static void start(struct sim *s)
+{
+    sim_init(s, 3);
+    sim_apply(s, "kubectl", gear_crd);
+    sim_put_script_text(s, "gears", "gears.lua", script);
+    sim_apply(s, "kubectl",
+              "{\"apiVersion\":\"x.test/v1\",\"kind\":\"Gear\",\"metadata\":{\"name\":\"top\",\"namespace\":"
+              "\"default\"}}");
+}
+
+static void expect_json(struct sim *s, const char *name, const char *path, const char *want)
+{
+    struct json_doc *doc = sim_get(s, "x.test/v1", "gears", name), *wanted;
+    assert_non_null(doc);
+    assert_int_equal(json_parse(want, strlen(want), &wanted, NULL), 0);
+    assert_true(json_equal(json_dotted(json_root(doc), path), json_root(wanted)));
+    json_doc_free(wanted);
+    json_doc_free(doc);
+}
+
+static const char *manager_of(const struct json_doc *doc)
+{
+    const json *entries = json_path(json_root(doc), "metadata", "managedFields", NULL);
+    for (struct json_iter i = json_iter(entries); json_next(&i);)
+        if (strncmp(json_get_str(i.value, "manager"), "tidelock-", 9) == 0)
+            return json_get_str(i.value, "manager");
+    fail();
+    return NULL;
+}
+
+// Spells the child's time as another server would have stored it: in the host's name, so that the field stays
+// its own.
+static void spell(struct sim *s, const char *when)
+{
+    char *labels, *owners;
+    struct json_doc *doc = sim_get(s, "x.test/v1", "gears", "child");
+    const json *metadata = json_get(json_root(doc), "metadata");
+    assert_int_equal(json_print(json_get(metadata, "labels"), 10000, &labels, NULL, NULL), 0);
+    assert_int_equal(json_print(json_get(metadata, "ownerReferences"), 10000, &owners, NULL, NULL), 0);
+    char *path = xasprintf(GEARS "/child?force=true&fieldManager=%s", manager_of(doc));
+    char *body =
+        xasprintf("{\"apiVersion\":\"x.test/v1\",\"kind\":\"Gear\",\"metadata\":{\"name\":\"child\","
+                  "\"labels\":%s,\"ownerReferences\":%s},\"spec\":{\"list\":[],\"map\":{},\"when\":\"%s\"}}",
+                  labels, owners, when);
+    sim_request(s, "other", "PATCH", path, "application/apply-patch+yaml", body);
+    free(labels);
+    free(owners);
+    free(path);
+    free(body);
+    json_doc_free(doc);
+}
+
+static void empty_tables(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s);
+    things_settle(&s);
+    expect_json(&s, "child", "spec.list", "[]");
+    expect_json(&s, "child", "spec.map", "{}");
+    expect_json(&s, "top", "status.items", "[]");
+    expect_json(&s, "top", "status.byName", "{}");
+    size_t writes = things_writes(&s);
+    sim_restart_host(&s);
+    things_settle(&s);
+    assert_int_equal(things_writes(&s), writes);
+    sim_fini(&s);
+}
+
+static void other_words_after_a_restart(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s);
+    things_settle(&s);
+    sim_stop_host(&s);
+    spell(&s, "2024-01-01T00:00:00Z");
+    size_t writes = things_writes(&s);
+    sim_start_host(&s);
+    things_settle(&s);
+    assert_int_equal(things_writes(&s), writes);
+    expect_json(&s, "child", "spec.when", "\"2024-01-01T00:00:00Z\"");
+    // Another time is another time.
+    spell(&s, "2024-01-01T00:00:01Z");
+    things_settle(&s);
+    assert_int_equal(things_writes(&s), writes + 1);
+    expect_json(&s, "child", "spec.when", "\"2024-01-01T01:00:00+01:00\"");
+    sim_fini(&s);
+}
+
+static enum apiserver_fault no_openapi(struct sim *s, const struct apiserver_passage *p,
+                                       struct apiserver_answer *ret_answer)
+{
+    (void)s;
+    if (p->answered || strstr(p->path, "/openapi/") == NULL)
+        return APISERVER_PASS;
+    *ret_answer = (struct apiserver_answer){.status = 503, .body = "{}"};
+    return APISERVER_ANSWER;
+}
+
+// What waited goes on by the letter: the server says what is wrong with it, until the schemas come.
+static void without_schemas(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s);
+    things_settle(&s);
+    sim_stop_host(&s);
+    spell(&s, "2024-01-01T00:00:00Z");
+    size_t writes = things_writes(&s);
+    s.fault = no_openapi;
+    sim_start_host(&s);
+    things_settle(&s);
+    assert_true(things_writes(&s) > writes);
+    s.fault = NULL;
+    things_settle(&s);
+    things_settle(&s);
+    things_settle(&s);
+    things_settle(&s); // they were asked for again
+    writes = things_writes(&s);
+    things_settle(&s);
+    assert_int_equal(things_writes(&s), writes); // and all is well
+    expect_json(&s, "child", "spec.list", "[]");
+    expect_json(&s, "child", "spec.when", "\"2024-01-01T00:00:00Z\"");
+    sim_fini(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(empty_tables),
+        cmocka_unit_test(other_words_after_a_restart),
+        cmocka_unit_test(without_schemas),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
