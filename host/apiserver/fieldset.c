@@ -96,18 +96,30 @@ bool fieldset_is_empty(const struct fieldset *s)
     return true;
 }
 
+// Is something in the result that the left set has, or has not, and the right one?
+static bool is_in(char op, bool left, bool right)
+{
+    switch (op) {
+    case '|':
+        return left || right;
+    case '&':
+        return left && right;
+    default:
+        return left && !right;
+    }
+}
+
 static struct fieldset *combine(struct arena *a, const struct fieldset *x, const struct fieldset *y, char op)
 {
-    bool in_x = x != NULL && x->member, in_y = y != NULL && y->member;
-    bool member = op == '|' ? in_x || in_y : op == '&' ? in_x && in_y : in_x && !in_y;
+    bool member = is_in(op, x != NULL && x->member, y != NULL && y->member);
     const struct fieldset *named = x != NULL ? x : y;
     struct fieldset *out = new_child(a, named->key, named->key_len, member);
     const struct fieldset *i = x == NULL ? NULL : x->first, *j = y == NULL ? NULL : y->first;
     while (i != NULL || j != NULL) {
         int order = i == NULL ? 1 : j == NULL ? -1 : compare_nodes(i, j);
         const struct fieldset *left = order <= 0 ? i : NULL, *right = order >= 0 ? j : NULL;
-        bool wanted = op == '|' || (op == '&' ? left != NULL && right != NULL : left != NULL);
-        if (wanted) {
+        // A difference has to look below what both have.
+        if (op == '-' ? left != NULL : is_in(op, left != NULL, right != NULL)) {
             struct fieldset *child = combine(a, left, right, op);
             if (child->member || child->first != NULL)
                 append(out, child);

@@ -141,23 +141,30 @@ static size_t count_nodes(const struct tree *t)
     return n;
 }
 
+static int copy_or_move(struct arena *a, struct tree **root, const char *from, const char *path, bool move,
+                        size_t *copied, bool *ret_done, struct err *e)
+{
+    struct tree *source = from == NULL ? NULL : find(a, *root, from);
+    *copied += source == NULL ? 0 : count_nodes(source);
+    if (*copied > COPIED_NODES_MAX)
+        return err_set(e, ERR_INVALID, "the patch copies more than %d values", COPIED_NODES_MAX);
+    struct tree *value = tree_copy(a, source);
+    *ret_done = source != NULL && (!move || take(a, *root, from)) && put(a, root, path, value, false);
+    return 0;
+}
+
 static int run_operation(struct arena *a, struct tree **root, const struct tree *op, size_t *copied,
                          struct err *e)
 {
-    const char *name = tree_get_str(op, "op"), *path = tree_get_str(op, "path"),
-               *from = tree_get_str(op, "from");
+    const char *name = tree_get_str(op, "op"), *path = tree_get_str(op, "path");
     struct tree *value = tree_copy(a, tree_get(op, "value"));
     bool done = false;
     if (name == NULL || path == NULL || (*path != '\0' && *path != '/'))
         return err_set(e, ERR_INVALID, "an operation needs op and path, a JSON pointer");
     if (str_eq(name, "copy") || str_eq(name, "move")) {
-        struct tree *source = from == NULL ? NULL : find(a, *root, from);
-        *copied += source == NULL ? 0 : count_nodes(source);
-        if (*copied > COPIED_NODES_MAX)
-            return err_set(e, ERR_INVALID, "the patch copies more than %d values", COPIED_NODES_MAX);
-        value = tree_copy(a, source);
-        done = source != NULL && (str_eq(name, "copy") || take(a, *root, from)) &&
-               put(a, root, path, value, false);
+        int r = copy_or_move(a, root, tree_get_str(op, "from"), path, str_eq(name, "move"), copied, &done, e);
+        if (r < 0)
+            return r;
     } else if (str_eq(name, "remove")) {
         done = take(a, *root, path);
     } else if (str_eq(name, "test")) {
