@@ -412,7 +412,9 @@ static int push_output(lua_State *L)
     lua_pushnumber(L, (lua_Number)o->memory_peak);
     lua_setfield(L, -2, "memory_peak");
     set_text(L, "json", o->result.data, o->result.len);
-    if (o->end == PASS_OK) {
+    lua_pushboolean(L, o->verdict);
+    lua_setfield(L, -2, "verdict");
+    if (o->end == PASS_OK && o->result.len > 0) { // of `when` there is none
         if (convert_push_text(L, o->result.data, o->result.len, &e) < 0)
             return luaL_error(L, "%s", e.text);
         lua_setfield(L, -2, "result");
@@ -447,6 +449,7 @@ static int on_run(lua_State *L)
     w.keep = luaL_ref(L, LUA_REGISTRYINDEX);
     in.entry = field_text(L, "entry", &env_len);
     in.object_json = field_text(L, "object", &in.object_len);
+    in.old_json = field_text(L, "old", &in.old_len);
     in.env_json = field_text(L, "env", &env_len);
     in.now_us = (int64_t)field_number(L, "now_us");
     lua_pushvalue(L, 2); // holds the texts while read_limits puts another table there

@@ -175,6 +175,25 @@ function Script:finalize(subject, world)
   return run(self, "finalize", subject, world)
 end
 
+--- What the script's `when` says of a change: true or false, or nil and the error (the host runs a pass then).
+---@param old table the subject as the last completed pass saw it
+---@param new table
+---@return boolean?, string?
+function Script:when(old, new)
+  local answers = world_of.new(new, {}, self.data)
+  local output = self.program:run {
+    entry = "when",
+    old = native.values.json_encode(world_of.new(old, {}, self.data).subject),
+    object = native.values.json_encode(answers.subject),
+    now_us = 0,
+    world = answers.functions,
+  }
+  if output.error then
+    return nil, output.error
+  end
+  return output.verdict
+end
+
 --- A script from texts: `kit.compile("return {...}", { name = "web.lua", modules = { ["lib.lua"] = "..." } })`.
 --- nil and the reason when the host would refuse it.
 ---@param text string

@@ -135,7 +135,7 @@ function World.secret_value(name, options) end
 ---@field fields? string field selector for subjects
 ---@field namespaces? string[] where subjects are watched; default: everywhere
 ---@field changed? string[] dotted paths: a pass only when one of them changed
----@field when? fun(old: tidelock.Object?, new: tidelock.Object): boolean
+---@field when? fun(old: tidelock.Object, new: tidelock.Object): boolean old: as the last completed pass saw it
 ---@field reconcile fun(object: tidelock.Object, world: tidelock.World): tidelock.Result?
 ---@field finalize? fun(object: tidelock.Object, world: tidelock.World): tidelock.FinalizeResult?
 ---@field workers? integer
