@@ -363,6 +363,8 @@ static int write_string(struct encoder *enc, const struct value_path *path)
     const char *s = lua_tolstring(enc->L, -1, &len);
     if (!is_utf8(s, len))
         return fail(enc, ERR_INVALID, path, "the text is not valid UTF-8 (bytes go through tidelock.base64)");
+    if (enc->w->failed) // large texts take long also when they are dropped
+        return fail(enc, ERR_LIMIT, path, "the text is longer than %zu bytes", enc->w->out->max);
     jw_strn(enc->w, s, len);
     return 0;
 }

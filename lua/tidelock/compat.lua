@@ -213,6 +213,10 @@ local function make_globals(world, given)
   for name, library in pairs(libraries) do
     env[name] = library
   end
+  for name, value in pairs(given or {}) do
+    env[name] = value
+    libraries[name] = libraries[name] or type(value) == "table" and value or nil
+  end
   function env.require(name)
     return libraries[name] or native.require(name)
   end
@@ -224,9 +228,6 @@ local function make_globals(world, given)
     world.log("debug", table.concat(texts, "\t"))
   end
   env._G = env
-  for name, value in pairs(given or {}) do
-    env[name] = value
-  end
   return env
 end
 
@@ -243,8 +244,8 @@ end
 
 ---@class tidelock.compat.Host
 ---@field os table os.time, os.date, os.clock, os.difftime on the pass's clock
----@field run fun(name: string, globals?: table): any runs the file of that name with these globals more; what it returns
----@field load fun(name: string, globals?: table): table runs the file and gives its globals, the functions it defined among them
+---@field run fun(name: string, globals?: table): any runs the file with these globals more, gives what it returns
+---@field load fun(name: string, globals?: table): table the same, gives its globals: the functions that it defined
 
 --- For one pass.
 ---@param world tidelock.World

@@ -133,7 +133,8 @@ return verdict
     end
     assert.same({ status = "Progressing", message = "no status yet" }, health())
     assert.same({ status = "Progressing", message = "generation 7 not seen" }, health { observedGeneration = 6 })
-    local conditions = { { type = "Synced" }, { type = "Ready", status = "False", reason = "Down", message = "no pods" } }
+    local down = { type = "Ready", status = "False", reason = "Down", message = "no pods" }
+    local conditions = { { type = "Synced" }, down }
     assert.same({ status = "Degraded", message = "Down: no pods" }, health { conditions = conditions })
     conditions[2].status = "True"
     assert.same({ status = "Healthy" }, health { observedGeneration = 7, conditions = conditions })
@@ -173,7 +174,8 @@ function InterpretHealth(observed) return observed.status.ready == observed.spec
       local count, needs = f.GetReplicas(object)
       local revised = f.ReviseReplica(object, count + 2)
       local whole = f.AggregateStatus(revised, { { status = { ready = 2 } }, {}, { status = { ready = 1 } } })
-      return { status = { count = count, cpu = needs.cpu, ready = whole.status.ready, healthy = f.InterpretHealth(whole) } }]],
+      local healthy = f.InterpretHealth(whole)
+      return { status = { count = count, cpu = needs.cpu, ready = whole.status.ready, healthy = healthy } }]],
       { files = files, subject = widget { spec = {} } })
     assert.same({ count = 1, cpu = 2, ready = 3, healthy = true }, result.status)
   end)
@@ -189,7 +191,8 @@ if next(headers) then annotations["example.com/headers"] = table.concat(headers,
 return annotations
 ]] }
     local result = run([[
-      return { status = old.run("ingress", { obj = { weight = "20", matches = { { name = "a", value = "1" }, { name = "b", value = "2" } } } }) }]],
+      local matches = { { name = "a", value = "1" }, { name = "b", value = "2" } }
+      return { status = old.run("ingress", { obj = { weight = "20", matches = matches } }) }]],
       { files = files })
     assert.same({ ["example.com/canary"] = "true", ["example.com/weight"] = "20", ["example.com/headers"] = "a=1,b=2" },
       result.status)
@@ -225,6 +228,14 @@ return found
       "os.difftime", "os.time", "pairs", "pcall", "print", "rawequal", "rawget", "rawset", "require", "select",
       "setmetatable", "string", "table", "tonumber", "tostring", "type", "unpack", "xpcall",
     }, found)
+  end)
+
+  it("gives modules of the caller's", function()
+    local files = { ["needs.lua"] = "return require('kube').amount('500m')" }
+    local result = run([[
+      local kube = { amount = function(text) return k8s.quantity(text):tonumber() end }
+      return { status = { v = old.run("needs", { kube = kube }) } }]], { files = files })
+    assert.equal(0.5, result.status.v)
   end)
 
   it("finds siblings and the library, and writes what is printed to the log", function()

@@ -1,27 +1,9 @@
 // Scripts that try to outlive their limits, on a thread with a stack of 1 MiB and the real watchdog. Each
 // ends the way it must, and leaves nothing.
 // ctest-labels: thread deadline
-#include <pthread.h>
+#include "script/hostile_support.h"
 
-#include "script/script_support.h"
-
-enum { STACK_BYTES = 1024 * 1024, CPU_US = 100000, ALIVE_MAX = 16 * 1024 * 1024 };
-
-#define BIT(end) (1u << (end))
-#define RAISED BIT(PASS_RAISED)
-#define DEADLINE BIT(PASS_DEADLINE)
-#ifdef TIDELOCK_SANITIZED
-#define MEMORY (BIT(PASS_MEMORY) | DEADLINE) // slow enough there for either
-#else
-#define MEMORY BIT(PASS_MEMORY)
-#endif
-#define FINE (BIT(PASS_OK) | BIT(PASS_NIL) | BIT(PASS_RESULT))
-
-static const struct hostile {
-    const char *name;
-    unsigned ends;
-    const char *body;
-} hostile[] = {
+static const struct hostile hostile[] = {
     // endless loops, and ways to swallow the end
     {"while", DEADLINE, "while true do end"},
     {"repeat", DEADLINE, "repeat local x = 1 until false"},
@@ -243,105 +225,10 @@ static const struct hostile {
      "error(setmetatable({}, {__metatable = 1, __index = error, __tostring = error}))"},
 };
 
-enum { HOSTILE_COUNT = sizeof(hostile) / sizeof(hostile[0]) };
-
-struct outcome {
-    const struct hostile *h;
-    char problem[2048];
-};
-
-static void run_hostile(struct pass_runner *r, const struct hostile *h, struct outcome *ret)
-{
-    struct program *p = support_program(h->body);
-    struct fake_world w = {0};
-    struct pass_output out;
-    struct pass_limits limits = {.cpu_us = CPU_US};
-    support_run(r, p, &w, &limits, &out);
-    if ((h->ends & BIT(out.end)) == 0)
-        snprintf(ret->problem, sizeof(ret->problem), "%s: ended %s: %s", h->name, pass_end_name(out.end),
-                 out.err.text);
-#ifndef TIDELOCK_SANITIZED
-    else if (out.cpu_us > CPU_US + 100000)
-        snprintf(ret->problem, sizeof(ret->problem), "%s: took %llu us", h->name,
-                 (unsigned long long)out.cpu_us);
-#endif
-    else if (out.end != PASS_OK && out.end != PASS_NIL && out.err.text[0] == 0)
-        snprintf(ret->problem, sizeof(ret->problem), "%s: says nothing", h->name);
-    else if (pass_runner_memory(r) > ALIVE_MAX)
-        snprintf(ret->problem, sizeof(ret->problem), "%s: leaves %zu bytes", h->name, pass_runner_memory(r));
-    pass_output_fini(&out);
-    program_unref(p);
-}
-
-// The same well-behaved pass must cost the same before and after.
-static size_t run_good(struct pass_runner *r, const struct program *p)
-{
-    struct fake_world w = {0};
-    struct pass_output out;
-    support_run(r, p, &w, NULL, &out);
-    size_t peak =
-        out.end == PASS_OK && strcmp(out.result.data, "{\"status\":{\"n\":3}}") == 0 ? out.memory_peak : 0;
-    pass_output_fini(&out);
-    return peak;
-}
-
-struct batch {
-    struct watchdog *w;
-    struct outcome *outcomes;
-    int first, step;
-};
-
-static void *run_batch(void *arg)
-{
-    struct batch *b = arg;
-    struct pass_runner *r = pass_runner_new(b->w);
-    struct program *good = support_program("local t = {1, 2, 3} return {status = {n = #t}}");
-    size_t before = run_good(r, good);
-    for (int i = b->first; i < HOSTILE_COUNT; i += b->step) {
-        b->outcomes[i].h = &hostile[i];
-        run_hostile(r, &hostile[i], &b->outcomes[i]);
-        size_t after = run_good(r, good);
-        if (before == 0 || after != before)
-            snprintf(b->outcomes[i].problem, sizeof(b->outcomes[i].problem),
-                     "%s: a good pass after it had a peak of %zu, before it %zu", hostile[i].name, after,
-                     before);
-    }
-    program_unref(good);
-    pass_runner_free(r);
-    return NULL;
-}
-
 static void test_hostile(void **state)
 {
     (void)state;
-#ifdef __SANITIZE_THREAD__
-    print_message("skipped: ThreadSanitizer defers the watchdog's signals\n");
-    skip();
-#endif
-    enum { WORKERS = 2 };
-    struct outcome *outcomes = calloc(HOSTILE_COUNT, sizeof(*outcomes));
-    struct watchdog *w = watchdog_new();
-    pthread_attr_t attr;
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_t threads[WORKERS];
-    struct batch batches[WORKERS];
-    for (int i = 0; i < WORKERS; i++) {
-        batches[i] = (struct batch){w, outcomes, i, WORKERS};
-        assert_int_equal(pthread_create(&threads[i], &attr, run_batch, &batches[i]), 0);
-    }
-    for (int i = 0; i < WORKERS; i++)
-        pthread_join(threads[i], NULL);
-    pthread_attr_destroy(&attr);
-    watchdog_free(w);
-    int problems = 0;
-    for (int i = 0; i < HOSTILE_COUNT; i++) {
-        if (outcomes[i].problem[0] != 0)
-            print_error("%s\n", outcomes[i].problem);
-        problems += outcomes[i].problem[0] != 0;
-    }
-    free(outcomes);
-    assert_int_equal(problems, 0);
+    hostile_run_all(hostile, sizeof(hostile) / sizeof(hostile[0]));
 }
 
 // A chunk that loops when it is loaded does not hold up who loads it.

@@ -1,0 +1,179 @@
+// Hostile use of the library, of values and of errors: what is encoded, decoded, copied, matched, raised and
+// returned. Each ends the way it must, and leaves nothing.
+// ctest-labels: thread deadline
+#include "script/hostile_support.h"
+
+#define K8S "local k8s, json, yaml = require 'tidelock', require 'tidelock.json', require 'tidelock.yaml' "
+
+static const struct hostile hostile[] = {
+    // values: shared, deep, cyclic, huge
+    {"shared tables", DEADLINE | BIT(PASS_LIMIT),
+     "local t = {1} for i = 1, 60 do t = {t, t} end return {status = {t = t}}"},
+    {"shared tables encoded", DEADLINE | RAISED,
+     K8S "local t = {1} for i = 1, 60 do t = {t, t} end json.encode(t)"},
+    {"shared tables encoded in pcall", DEADLINE,
+     K8S "local t = {1} for i = 1, 60 do t = {t, t} end while true do pcall(json.encode, t) end"},
+    {"shared tables copied", DEADLINE | MEMORY,
+     K8S "local t = {1} for i = 1, 60 do t = {t, t} end k8s.copy(t)"},
+    {"shared tables merged", DEADLINE | MEMORY,
+     K8S "local t = {a = 1} for i = 1, 60 do t = {a = t, b = t} end k8s.merge(t, t)"},
+    {"copy of itself", RAISED | MEMORY | DEADLINE, K8S "local t = {} t.t = t k8s.copy(t)"},
+    {"merge of itself", RAISED | MEMORY | DEADLINE, K8S "local t = {} t.t = t k8s.merge(t, t)"},
+    {"copy of a deep table", RAISED | MEMORY | FINE,
+     K8S "local t = {} for i = 1, 1e5 do t = {t} end k8s.copy(t) return {}"},
+    {"encode of a deep table", RAISED, K8S "local t = {} for i = 1, 1e5 do t = {t} end json.encode(t)"},
+    {"decode of a deep text", RAISED, K8S "json.decode(('['):rep(1e6))"},
+    {"decode of a deep whole text", RAISED, K8S "json.decode(('['):rep(1e5) .. (']'):rep(1e5))"},
+    {"decode of deep objects", RAISED, K8S "json.decode(('{\"a\":'):rep(1e5))"},
+    {"decode of many", MEMORY | DEADLINE,
+     K8S
+     "local s = '[' .. ('{},'):rep(3e5) .. '1]' local t = {} while true do t[#t + 1] = json.decode(s) end"},
+    {"decode in a loop", DEADLINE | MEMORY,
+     K8S "local s = '[' .. ('1,'):rep(3e5) .. '1]' while true do json.decode(s) end"},
+    {"encode in a loop", DEADLINE | MEMORY,
+     K8S "local t = {} for i = 1, 1e5 do t[i] = 'x' end while true do json.encode(t) end"},
+    {"encode of a large text", RAISED | MEMORY,
+     K8S "local s = ('\\1'):rep(1e6) local t = {} for i = 1, 100 do t[i] = s end json.encode(t)"},
+    {"keys that are long", BIT(PASS_OK) | MEMORY | BIT(PASS_LIMIT),
+     "local t = {} for i = 1, 5 do t[('k'):rep(1e6) .. i] = 1 end return {status = t}"},
+    {"keys that are no text", BIT(PASS_RESULT), "return {status = {[{}] = 1}}"},
+    {"many keys", FINE | DEADLINE | MEMORY | BIT(PASS_LIMIT),
+     "local t = {} for i = 1, 1e5 do t['k' .. i] = i end return {status = t}"},
+    {"a sparse list", BIT(PASS_RESULT), "return {status = {l = {[1] = 1, [2^53] = 2}}}"},
+    {"a list with a hole", BIT(PASS_RESULT), "return {status = {l = {1, nil, 3}}}"},
+    {"numbers that are none", BIT(PASS_RESULT), "return {status = {n = 0/0}}"},
+    {"text with bytes", BIT(PASS_RESULT), "return {status = {s = '\\255\\0'}}"},
+    {"apply of nothing", BIT(PASS_RESULT), "return {apply = {nil, {}}}"},
+    {"apply of many", FINE | DEADLINE | MEMORY | BIT(PASS_LIMIT),
+     "local t = {} for i = 1, 1e5 do t[i] = {apiVersion = 'v1', kind = 'ConfigMap', metadata = {name = 'n' "
+     ".. i}} end "
+     "return {apply = t}"},
+    {"metatable in a result", FINE | BIT(PASS_RESULT),
+     "return {status = setmetatable({a = 1}, {__index = function() while true do end end, __pairs = "
+     "error})}"},
+    {"adopt of itself", BIT(PASS_RESULT), "local t = {} t.adopt = t t.object = t return {apply = {t}}"},
+    {"requeue never", BIT(PASS_RESULT), "return {requeue_after = 1e300}"},
+    {"requeue nan", BIT(PASS_RESULT), "return {requeue_after = 0/0}"},
+    // encodings
+    {"yaml of anchors", RAISED | DEADLINE | MEMORY,
+     K8S "local s = 'a0: &a0 [x,x,x,x,x,x,x,x,x,x]\\n' for i = 1, 12 do s = s .. 'a' .. i .. ': &a' .. i .. "
+         "' [' .. "
+         "('*a' .. (i - 1) .. ','):rep(9) .. '*a' .. (i - 1) .. ']\\n' end yaml.decode(s)"},
+    {"yaml that is deep", RAISED | DEADLINE, K8S "yaml.decode(('['):rep(5e5))"},
+    {"yaml that is deep by lines", RAISED | FINE | DEADLINE,
+     K8S "local t = {} for i = 0, 500 do t[#t + 1] = (' '):rep(i) .. 'a:' end yaml.decode(table.concat(t, "
+         "'\\n'))"},
+    {"yaml of many documents", DEADLINE | MEMORY,
+     K8S "while true do yaml.decode_all(('---\\na\\n'):rep(1000)) end"},
+    {"yaml too large", RAISED, K8S "yaml.decode(('a'):rep(1e6) .. ('b'):rep(1e6))"},
+    {"yaml encode", DEADLINE | RAISED | MEMORY,
+     K8S "local t = {} for i = 1, 20000 do t[i] = {a = 'x'} end while true do yaml.encode(t) end"},
+    {"base64 too large", RAISED | MEMORY | DEADLINE,
+     "local b = require 'tidelock.base64' local s = ('x'):rep(1e6) while true do s = b.encode(s) end"},
+    {"base64 of nothing", RAISED, "require('tidelock.base64').decode('=')"},
+    {"sha256 in a loop", DEADLINE | MEMORY,
+     "local h = require 'tidelock.sha256' local s = ('x'):rep(1e6) while true do h.hex(s) end"},
+    {"quantity of digits", RAISED | FINE, K8S "k8s.quantity(('9'):rep(1e6)) return {}"},
+    {"quantity with an exponent", RAISED | FINE, K8S "tostring(k8s.quantity('1e999999999')) return {}"},
+    {"quantity that grows", RAISED | DEADLINE,
+     K8S "local q = k8s.quantity('1Ei') while true do q = q * 1000000 + q end"},
+    {"duration", FINE | RAISED, K8S "k8s.duration(('1h'):rep(1e5))"},
+    {"time", RAISED, K8S "k8s.time(('2'):rep(1e6))"},
+    {"selector that is long", DEADLINE | RAISED | FINE,
+     K8S "local s = ('a=b,'):rep(1e5) .. 'c' for i = 1, 100 do pcall(k8s.labels_match, s, {a = 'b'}) end "
+         "return {}"},
+    {"selector of a map", RAISED | FINE,
+     "local t = {} for i = 1, 20000 do t['k' .. i] = ('v'):rep(60) end world.list('v1/Pod', {labels = t}) "
+     "return {}"},
+    {"kind that is long", RAISED | FINE, "world.get(('k'):rep(1e6), 'n') return {}"},
+    {"log of a large table", RAISED | DEADLINE,
+     "local t = {} for i = 1, 1e5 do t['k' .. i] = i end world.log('info', 'x', t)"},
+    {"log of a large text", RAISED, "world.log('info', ('x'):rep(1e6))"},
+    {"log of itself", RAISED, "local t = {} t.t = t world.log('info', 'x', t)"},
+    {"secret that is long", RAISED, "world.secret_value('x', {length = 1e9})"},
+    // errors of any type
+    {"error of a number", RAISED, "error(42)"},
+    {"error of false", RAISED, "error(false)"},
+    {"error of nil", RAISED, "error()"},
+    {"error of a function", RAISED, "error(function() end)"},
+    {"error of a table", RAISED, "error({code = 1})"},
+    {"error of null", RAISED, K8S "error(k8s.null)"},
+    {"error of an empty text", RAISED, "error('')"},
+    {"error of bytes", RAISED, "error('\\255\\0\\254')"},
+    {"error of a large text", RAISED, "error(('x'):rep(1e6))"},
+    {"error with a strange tostring", RAISED,
+     "error(setmetatable({}, {__tostring = function() return {} end}))"},
+    {"error with no tostring", RAISED, "error(setmetatable({}, {__tostring = 5}))"},
+    {"error of the library raised again", BIT(PASS_RETRY),
+     K8S "local _, e = pcall(k8s.retry, 'Later', 'x') pcall(error, e) error(e)"},
+    {"error of the library as a key", BIT(PASS_RESULT),
+     K8S "local _, e = pcall(k8s.retry, 'Later', 'x') return {status = {e = e}}"},
+    {"reason that is long", RAISED | BIT(PASS_RETRY), K8S "k8s.retry(('R'):rep(1e6), 'x')"},
+    {"message that is long", BIT(PASS_INVALID), K8S "k8s.invalid('Bad', ('x'):rep(1e6))"},
+    {"error in an error", RAISED,
+     "local ok, e = pcall(error, setmetatable({}, {__tostring = error})) error(e)"},
+    {"error in ready", RAISED,
+     "return {apply = {{object = {apiVersion = 'v1', kind = 'Pod', metadata = {name = 'a'}}, ready = "
+     "error}}, x = 1} .. 1"},
+    // functions of the language
+    {"changes while walking", FINE | RAISED | DEADLINE | MEMORY,
+     "local t = {1} for k in pairs(t) do for i = 1, 100 do t[k .. i] = i end end return {}"},
+    {"next in a changed table", FINE | RAISED,
+     "local t = {} for i = 1, 100 do t['k' .. i] = i end for k in pairs(t) do t[k] = nil t[k .. 'x'] = 1 end "
+     "return {}"},
+    {"pairs of mixed keys", FINE,
+     "local t = {} for i = 1, 1000 do t[i * 1.5] = i t['k' .. i] = i t[{}] = i t[function() end] = i end "
+     "local n = 0 "
+     "for k in pairs(t) do n = n + 1 end return {status = {n = n}}"},
+    {"sort of a sorted list", FINE | DEADLINE,
+     "local t = {} for i = 1, 1e5 do t[i] = i end table.sort(t) return {}"},
+    {"sort that sorts", RAISED | DEADLINE,
+     "local t = {} for i = 1, 100 do t[i] = i end local function c(a, b) table.sort(t, c) return a < b end "
+     "table.sort(t, c)"},
+    {"sort that raises", RAISED, "table.sort({3, 2, 1}, function(a, b) return a.x < b.x end)"},
+    {"gsub of each character", DEADLINE | MEMORY,
+     "local s = ('x'):rep(1e5) while true do s:gsub('.', function(c) return c .. c end) end"},
+    {"gsub with a bad replacement", RAISED, "('abc'):gsub('.', '%9')"},
+    {"gmatch that never ends", DEADLINE | MEMORY, "for i = 1, 1e9 do for a in ('abc'):gmatch('') do end end"},
+    {"format of a large text", RAISED | MEMORY,
+     "local s = ('x'):rep(1e6) while true do s = ('%q'):format(s .. s) end"},
+    {"tostring in format in tostring", RAISED,
+     "local t t = setmetatable({}, {__tostring = function() return ('%s%s'):format(t, t) end}) tostring(t)"},
+    {"unpack of a list with a metatable", FINE | RAISED,
+     "return {status = {n = select('#', unpack(setmetatable({}, {__index = function() while true do end "
+     "end}), 1, 5))}}"},
+    {"varargs that grow", RAISED | DEADLINE | MEMORY, "local function f(...) return f(1, ...) end f()"},
+    {"concat chain", RAISED | MEMORY | DEADLINE,
+     "local s = 'x' for i = 1, 1e9 do s = s .. i .. s:sub(1, 1000) end"},
+    {"upvalues", FINE,
+     "local a = {} local function f() a = {a} return a end for i = 1, 1e4 do f() end return {}"},
+    {"integer overflow in bit", FINE | RAISED,
+     "return {status = {n = bit.lshift(1e300, 99), m = bit.tobit(0/0)}}"},
+    {"tohex", FINE | RAISED, "return {status = {n = bit.tohex(-1, -1000), m = bit.tohex(1, 1e9)}}"},
+    {"ldexp", FINE | BIT(PASS_RESULT), "return {status = {n = math.ldexp(1, 2^31), m = math.fmod(1, 0)}}"},
+    {"tonumber", FINE | BIT(PASS_RESULT),
+     "return {status = {a = tonumber(('9'):rep(1e6)), b = tonumber('0x' .. ('f'):rep(1e5)), c = "
+     "tonumber('1', 36)}}"},
+    {"compat that runs nothing", RAISED, "require('tidelock.compat').open(world).run('nothing')"},
+    {"compat dates", RAISED | DEADLINE,
+     "local os = require('tidelock.compat').open(world).os while true do os.date(('%c'):rep(1000), 1e10) "
+     "end"},
+    {"changed library", RAISED | FINE | DEADLINE,
+     K8S "for _, t in pairs {k8s, json, yaml} do for n in pairs(t) do t[n] = function() while true do end "
+         "end end end "
+         "return k8s.copy({})"},
+};
+
+static void test_hostile(void **state)
+{
+    (void)state;
+    hostile_run_all(hostile, sizeof(hostile) / sizeof(hostile[0]));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_hostile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

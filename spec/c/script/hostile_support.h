@@ -1,0 +1,132 @@
+// Runs scripts that try to outlive their limits on threads with a stack of 1 MiB and the real watchdog, and
+// looks at how each ends and what it leaves. Header only.
+#ifndef SPEC_SCRIPT_HOSTILE_SUPPORT_H
+#define SPEC_SCRIPT_HOSTILE_SUPPORT_H
+
+#include <pthread.h>
+
+#include "script/script_support.h"
+
+enum {
+    STACK_BYTES = 1024 * 1024,
+    CPU_US = 100000,
+    LATE_US = 50000, // CPU time beyond the budget until a script is stopped
+    ALIVE_MAX = 8 * 1024 * 1024,
+};
+
+#define BIT(end) (1u << (end))
+#define RAISED BIT(PASS_RAISED)
+#define DEADLINE BIT(PASS_DEADLINE)
+#ifdef TIDELOCK_SANITIZED
+#define MEMORY (BIT(PASS_MEMORY) | DEADLINE) // slow enough there for either
+#else
+#define MEMORY BIT(PASS_MEMORY)
+#endif
+#define FINE (BIT(PASS_OK) | BIT(PASS_NIL) | BIT(PASS_RESULT))
+
+struct hostile {
+    const char *name;
+    unsigned ends; // BIT of each end that is right
+    const char *body;
+};
+
+struct outcome {
+    char problem[2048];
+};
+
+static inline void run_hostile(struct pass_runner *r, const struct hostile *h, struct outcome *ret)
+{
+    struct program *p = support_program(h->body);
+    struct fake_world w = {0};
+    struct pass_output out;
+    struct pass_limits limits = {.cpu_us = CPU_US};
+    support_run(r, p, &w, &limits, &out);
+    if ((h->ends & BIT(out.end)) == 0)
+        snprintf(ret->problem, sizeof(ret->problem), "%s: ended %s: %s", h->name, pass_end_name(out.end),
+                 out.err.text);
+#ifndef TIDELOCK_SANITIZED
+    else if (out.cpu_us > CPU_US + LATE_US)
+        snprintf(ret->problem, sizeof(ret->problem), "%s: took %llu us", h->name,
+                 (unsigned long long)out.cpu_us);
+#endif
+    else if (out.end != PASS_OK && out.end != PASS_NIL && out.err.text[0] == 0)
+        snprintf(ret->problem, sizeof(ret->problem), "%s: says nothing", h->name);
+    else if (pass_runner_memory(r) > ALIVE_MAX)
+        snprintf(ret->problem, sizeof(ret->problem), "%s: leaves %zu bytes", h->name, pass_runner_memory(r));
+    pass_output_fini(&out);
+    program_unref(p);
+}
+
+// The same well-behaved pass must cost the same before and after.
+static inline size_t run_good(struct pass_runner *r, const struct program *p)
+{
+    struct fake_world w = {0};
+    struct pass_output out;
+    support_run(r, p, &w, NULL, &out);
+    size_t peak =
+        out.end == PASS_OK && strcmp(out.result.data, "{\"status\":{\"n\":3}}") == 0 ? out.memory_peak : 0;
+    pass_output_fini(&out);
+    return peak;
+}
+
+struct batch {
+    struct watchdog *w;
+    const struct hostile *hostile;
+    int count;
+    struct outcome *outcomes;
+    int first, step;
+};
+
+static inline void *run_batch(void *arg)
+{
+    struct batch *b = arg;
+    struct pass_runner *r = pass_runner_new(b->w);
+    struct program *good = support_program("local t = {1, 2, 3} return {status = {n = #t}}");
+    size_t before = run_good(r, good);
+    for (int i = b->first; i < b->count; i += b->step) {
+        run_hostile(r, &b->hostile[i], &b->outcomes[i]);
+        size_t after = run_good(r, good);
+        if (before == 0 || after != before)
+            snprintf(b->outcomes[i].problem, sizeof(b->outcomes[i].problem),
+                     "%s: a good pass after it had a peak of %zu, before it %zu", b->hostile[i].name, after,
+                     before);
+    }
+    program_unref(good);
+    pass_runner_free(r);
+    return NULL;
+}
+
+// Runs them all, shared out to two threads that have a small stack.
+static inline void hostile_run_all(const struct hostile *hostile, int count)
+{
+#ifdef __SANITIZE_THREAD__
+    print_message("skipped: ThreadSanitizer defers the watchdog's signals\n");
+    skip();
+#endif
+    enum { WORKERS = 2 };
+    struct outcome *outcomes = calloc((size_t)count, sizeof(*outcomes));
+    struct watchdog *w = watchdog_new();
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    pthread_t threads[WORKERS];
+    struct batch batches[WORKERS];
+    for (int i = 0; i < WORKERS; i++) {
+        batches[i] = (struct batch){w, hostile, count, outcomes, i, WORKERS};
+        assert_int_equal(pthread_create(&threads[i], &attr, run_batch, &batches[i]), 0);
+    }
+    for (int i = 0; i < WORKERS; i++)
+        pthread_join(threads[i], NULL);
+    pthread_attr_destroy(&attr);
+    watchdog_free(w);
+    int problems = 0;
+    for (int i = 0; i < count; i++) {
+        if (outcomes[i].problem[0] != 0)
+            print_error("%s\n", outcomes[i].problem);
+        problems += outcomes[i].problem[0] != 0;
+    }
+    free(outcomes);
+    assert_int_equal(problems, 0);
+}
+
+#endif
