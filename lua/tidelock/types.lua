@@ -109,6 +109,8 @@ function World.secret_value(name, options) end
 ---@field keep? boolean stays when it is no longer returned, and when the subject goes
 ---@field replace? boolean deleted and created again when a field that cannot change must
 ---@field adopt? string[] field managers from whom an existing object is taken over
+---@field after? tidelock.Object[] entries of this `apply` that must be ready before it is created, and outlive it
+---@field ready? boolean|fun(live: tidelock.Object): boolean? whether the live child is ready; default: what its kind tells
 
 ---@class tidelock.PatchEntry
 ---@field object tidelock.Object
