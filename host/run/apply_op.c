@@ -319,6 +319,13 @@ static void learn(const struct apply_op *o, const json *object)
     learned_put(o->applier->o.learned, id, o->op->desired_hash, fields_hash_owned(owned, object));
 }
 
+// The object that the body names by its UID is not there, or is another by now.
+static bool is_other_object(const struct api_status *why)
+{
+    return why->http == 404 || strstr(why->err.text, "uid mismatch") != NULL ||
+           strstr(why->err.text, "UID in precondition") != NULL;
+}
+
 // The server has no reason of its own for "this can not be changed": its texts tell.
 static bool is_immutable_change(const struct api_status *why)
 {
@@ -359,8 +366,9 @@ static void on_applied(void *ud, struct client_result *res)
         return;
     }
     if (res->failure != NULL) {
-        // The subject is gone: its status has nowhere to go, and the deletion comes through the watch.
-        bool gone = is_about_subject(o->op) && (res->failure->http == 404 || res->failure->http == 409);
+        // The subject is gone: its status has nowhere to go, and the deletion comes through the watch. So has
+        // a field that was to be given up.
+        bool gone = (is_about_subject(o->op) || o->op->kind == OP_RELEASE) && is_other_object(res->failure);
         if (gone)
             o->ok = true;
         else

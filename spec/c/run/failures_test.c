@@ -179,6 +179,84 @@ static void healed_at_once_by_a_new_version(void **unused)
     sim_fini(&s);
 }
 
+// ---- replace
+
+// An object that is there does not become version 2.
+static enum apiserver_fault refuse_change(struct sim *s, const struct apiserver_passage *p,
+                                          struct apiserver_answer *ret_answer)
+{
+    static const char body[] = STATUS(422, "Invalid", "data.v: Invalid value: field is immutable");
+    if (p->answered || strcmp(p->method, "PATCH") != 0 || strstr(p->path, "/configmaps/a") == NULL ||
+        memmem(p->body, p->body_len, "\"v\":\"2\"", 7) == NULL ||
+        strcmp(things_value(s, "default", "a"), "1") != 0)
+        return APISERVER_PASS;
+    plan.happened++;
+    *ret_answer = (struct apiserver_answer){.status = 422, .body = body};
+    return APISERVER_ANSWER;
+}
+
+static void start_replace(struct sim *s)
+{
+    things_start(s, "return { apply = { { object = cm('a', o.spec.v), replace = true } } }", "");
+    s->fault = refuse_change;
+    plan.happened = 0;
+    things_put(s, "t", "{\"v\":\"1\"}");
+    things_settle(s);
+    assert_string_equal(things_value(s, "default", "a"), "1");
+}
+
+static void replaced_when_it_can_not_be_changed(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start_replace(&s);
+    things_put(&s, "t", "{\"v\":\"2\"}");
+    things_settle(&s);
+    assert_string_equal(things_value(&s, "default", "a"), "2");
+    assert_int_equal(plan.happened, 1);
+    assert_int_equal(things_requests(&s, "DELETE", "\"propagationPolicy\":\"Background\""), 1);
+    assert_int_equal(things_events(&s, "default", "ApplyFailed", NULL), 0);
+    sim_fini(&s);
+}
+
+// It takes its time to go, and the host is another by then.
+static void replaced_when_it_is_gone(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start_replace(&s);
+    sim_request(&s, "alice", "PATCH", THINGS_CONFIG_MAPS "/a", THINGS_MERGE,
+                "{\"metadata\":{\"finalizers\":[\"alice.example.com/x\"]}}");
+    things_put(&s, "t", "{\"v\":\"2\"}");
+    assert_true(sim_run_and_die(&s, 1, 60 * 1000));
+    sim_run(&s, 60 * 1000);
+    assert_string_equal(things_value(&s, "default", "a"), "1");
+    assert_int_equal(plan.happened, 1); // nothing is applied to what goes
+    sim_request(&s, "alice", "PATCH", THINGS_CONFIG_MAPS "/a", THINGS_MERGE,
+                "{\"metadata\":{\"finalizers\":null}}");
+    things_settle(&s);
+    assert_string_equal(things_value(&s, "default", "a"), "2");
+    assert_int_equal(things_requests(&s, "DELETE", "/configmaps/a"), 1);
+    sim_fini(&s);
+}
+
+// Without the option it is an error, once a back-off step.
+static void not_replaced_unless_allowed(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start_replace(&s);
+    things_put_script(&s, "return { apply = { cm('a', o.spec.v), cm('b', o.spec.v) } }", "");
+    things_settle(&s);
+    things_put(&s, "t", "{\"v\":\"2\"}");
+    sim_run(&s, 60 * 1000);
+    assert_string_equal(things_value(&s, "default", "a"), "1");
+    assert_string_equal(things_value(&s, "default", "b"), "2");
+    assert_in_range(plan.happened, 5, 30);
+    assert_int_equal(things_events(&s, "default", "ApplyFailed", "field is immutable"), 1);
+    sim_fini(&s);
+}
+
 // ---- delete
 
 static void deletes_what_it_names(void **unused)
@@ -242,6 +320,9 @@ int main(void)
         cmocka_unit_test(unknown_outcome),
         cmocka_unit_test(each_failing_child_is_named),
         cmocka_unit_test(healed_at_once_by_a_new_version),
+        cmocka_unit_test(replaced_when_it_can_not_be_changed),
+        cmocka_unit_test(replaced_when_it_is_gone),
+        cmocka_unit_test(not_replaced_unless_allowed),
         cmocka_unit_test(deletes_what_it_names),
         cmocka_unit_test(delete_has_limits),
     };
