@@ -352,7 +352,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
             for _, write in ipairs(plane.audit:writes_since(mark)) do
                 local resource, written = write.entry.objectRef.resource, write.entry.objectRef.name
                 assert.is_true(resource == "events" or written == "a-note" or written == "b-note"
-                    or write.entry.objectRef.subresource == "status" or write.entry.objectRef.namespace == "tidelock-system", write.text)
+                    or write.entry.objectRef.subresource == "status"
+                    or write.entry.objectRef.namespace == "tidelock-system", write.text)
             end
             -- 5 ms doubled each time gives about ten attempts in the first three seconds
             local failures = host:metric("controller_runtime_reconcile_errors_total", { controller = "bad" })
