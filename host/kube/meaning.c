@@ -228,3 +228,66 @@ bool meaning_same(const struct schema_node *type, const json *fallback, const js
         step_path(at, path);
     return same;
 }
+
+// ---- what can not be stored
+
+static const char *fault_of(const struct schema_node *t, const json *v)
+{
+    char quantity[QUANTITY_TEXT_MAX];
+    struct buf bytes;
+    int64_t n;
+    switch (t->meaning) {
+    case SCHEMA_QUANTITY:
+    case SCHEMA_RESOURCE:
+        if (json_is_string(v) && json_str_len(v) >= QUANTITY_TEXT_MAX)
+            return NULL; // longer than what is understood here, not wrong
+        return quantity_text(v, quantity) ? NULL : "a quantity, such as \"500m\", \"1.5\" or \"2Gi\"";
+    case SCHEMA_TIME:
+    case SCHEMA_MICRO_TIME:
+        return json_is_string(v) && clock_parse_time(json_str(v), &n) < 0
+                   ? "a time, such as \"2024-01-31T12:00:00Z\""
+                   : NULL;
+    case SCHEMA_DURATION:
+        return json_is_string(v) && duration_parse(json_str(v), &n) < 0 ? "a duration, such as \"1m30s\""
+                                                                        : NULL;
+    case SCHEMA_BYTES: {
+        buf_init(&bytes, BYTES_MAX);
+        bool bad = json_is_string(v) && !decode(v, &bytes) && !bytes.failed;
+        buf_fini(&bytes);
+        return bad ? "base64" : NULL;
+    }
+    default:
+        return NULL;
+    }
+}
+
+static int say_fault(const json *v, const char *what, const struct step *at, struct err *e)
+{
+    struct buf path;
+    char *text = NULL;
+    buf_init(&path, ERR_TEXT_MAX / 2);
+    step_path(at, &path);
+    (void)json_print(v, 100, &text, NULL, NULL);
+    int r = err_set(e, ERR_INVALID, "%s: %s is not %s", path.data == NULL ? "" : path.data,
+                    text == NULL ? "the value" : text, what);
+    free(text);
+    buf_fini(&path);
+    return r;
+}
+
+int meaning_check(const struct schema_node *type, const json *v, const struct step *at, struct err *e)
+{
+    if (type == NULL || json_is_null(v))
+        return 0;
+    const char *fault = type->builtin ? fault_of(type, v) : NULL;
+    if (fault != NULL)
+        return say_fault(v, fault, at, e);
+    int r = 0;
+    for (struct json_iter i = json_iter(v); r == 0 && json_next(&i);) {
+        struct step below = {.up = at, .name = i.key, .index = i.index};
+        const struct schema_node *t =
+            i.key == NULL ? schema_element(type) : schema_member(type, i.key, i.key_len, NULL);
+        r = meaning_check(t, i.value, &below, e);
+    }
+    return r;
+}

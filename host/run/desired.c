@@ -7,6 +7,7 @@
 #include "base/strset.h"
 #include "data/json_write.h"
 #include "kube/empties.h"
+#include "kube/meaning.h"
 #include "run/marks.h"
 
 // metadata that the server or the host owns: an object that was read and returned carries them
@@ -98,6 +99,12 @@ static int write_metadata(struct json_writer *w, const struct desired *d, const 
     }
     jw_object_end(w);
     return r;
+}
+
+int desired_check(const struct desired *d, struct err *e)
+{
+    static const struct step root;
+    return meaning_check(d->type, d->object, &root, e);
 }
 
 int desired_write(const struct desired *d, struct buf *out, struct err *e)

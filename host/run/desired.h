@@ -27,6 +27,8 @@ struct desired {
     const struct schema_node *type; // the kind's; NULL: unknown. It decides what an empty table is
 };
 
+// Can the API server read the values? Its own words would not say where it can not. 0 or -ERR_INVALID.
+int desired_check(const struct desired *d, struct err *e);
 // Appends the body. 0, -ERR_INVALID (a key longer than the server's YAML reader takes, an empty list in a
 // map's place), -ERR_LIMIT.
 int desired_write(const struct desired *d, struct buf *out, struct err *e);

@@ -37,7 +37,9 @@ static int add_write(struct plan *p, const struct plan_input *in, const struct c
     struct buf body;
     struct desired d = plan_child_desired(in, c, c->live == NULL ? NULL : object_uid(c->live));
     buf_init(&body, DESIRED_BODY_MAX);
-    int r = desired_write(&d, &body, e);
+    int r = desired_check(&d, e);
+    if (r == 0)
+        r = desired_write(&d, &body, e);
     if (r < 0) {
         buf_fini(&body);
         free(path);

@@ -36,7 +36,7 @@ static int read_target(const struct plan_input *in, const json *entry, struct ta
 }
 
 int plan_open_store(const struct plan_input *in, const struct gvk *gvk, const char *ns, const char *name,
-                      struct store **ret, struct err *e)
+                    struct store **ret, struct err *e)
 {
     struct informer_scope scope = {.gvk = gvk, .ns = ns, .name = name};
     struct err why = {0};
@@ -62,15 +62,23 @@ static int compare_target(struct plan *p, const struct plan_input *in, const str
     struct json_doc *doc = NULL;
     uint64_t hash;
     char *path;
-    struct desired d = {
-        .object = t->object, .resource = &t->resource, .name = t->name, .ns = t->ns, .uid = object_uid(live),
-        .type = plan_type_to_write(in, t->resource.gvk, t->object)};
+    struct desired d = {.object = t->object,
+                        .resource = &t->resource,
+                        .name = t->name,
+                        .ns = t->ns,
+                        .uid = object_uid(live),
+                        .type = plan_type_to_write(in, t->resource.gvk, t->object)};
     char *learn_id = xasprintf("%s/%s", object_uid(live), manager);
     buf_init(&body, DESIRED_BODY_MAX);
     int r = desired_write(&d, &body, e);
     if (r == 0)
         r = json_parse(body.data, body.len, &doc, e);
-    if (r == 0 && !plan_is_noop(in, live, manager, NULL, json_root(doc), learn_id, &hash, &path)) {
+    bool differs = r == 0 && !plan_is_noop(in, live, manager, NULL, json_root(doc), learn_id, &hash, &path);
+    if (differs)
+        r = desired_check(&d, e);
+    if (differs && r < 0)
+        free(path);
+    if (differs && r == 0) {
         struct op *o = plan_add(p, OP_PATCH, &t->resource, t->ns, t->name);
         o->uid = xstrdup(object_uid(live));
         o->live_rv = xstrdup(object_resource_version(live));

@@ -345,6 +345,20 @@ add("v1", "ConfigMap", "sibling", { data = { a = "b" } })
         assert.equal(1, #host:log_matching "pass failed") -- said once
     end)
 
+    it("names the place of a quantity that is none, and applies the others", function()
+        start()
+        plane:put_scripts("diff", { ["diff.lua"] = script [[
+requests("bad", "1gi")
+requests("good", "1")
+]] })
+        plane:create("memcacheds", namespace, functional.memcached "a")
+        host:await_log(10, "pass failed", "spec.template.spec.containers[0].resources.requests.cpu", "is not a quantity")
+        eventually(5, "the other one is there", function()
+            return plane:get("deployments", namespace, "good")
+        end)
+        assert.is_nil(plane:get("deployments", namespace, "bad"))
+    end)
+
     it("names the place of a list where the API has a map", function()
         start()
         plane:put_scripts("diff", { ["diff.lua"] = script [[

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/alloc.h"
 #include "kube/fields.h"
 #include "openapi.h"
 
@@ -260,6 +261,38 @@ static void test_defaulted_keys(void **state)
     free(udp);
 }
 
+static void expect_fault(const char *spec, const char *want)
+{
+    static const struct step root;
+    struct json_doc *d = parse(spec);
+    struct err e = {0};
+    int r = meaning_check(pod_spec(), json_root(d), &root, &e);
+    assert_int_equal(r, want == NULL ? 0 : -ERR_INVALID);
+    if (want != NULL)
+        assert_non_null(strstr(e.text, want));
+    json_doc_free(d);
+}
+
+static void test_check(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"'1gi'", "'1_000'", "'1 Gi'", "''", "'0x10'", "true", "{}"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+        char *text = xasprintf("{'claims':[{'spec':{'resources':{'requests':{'storage':%s}}}}]}", bad[i]);
+        expect_fault(text, "claims[0].spec.resources.requests.storage: ");
+        free(text);
+    }
+    for (size_t i = 0; i < sizeof(spellings) / sizeof(*spellings); i++) {
+        char *text = xasprintf("{'requests':{'a':%s}}", spellings[i][0]);
+        expect_fault(text, NULL);
+        free(text);
+    }
+    expect_fault("{'since':'yesterday'}", "since: \"yesterday\" is not a time");
+    expect_fault("{'wait':'1 day'}", "wait: ");
+    expect_fault("{'text':'1gi','count':'x','unknown':{'a':'1gi'},'requests':{'a':null}}", NULL);
+    expect_fault("7", NULL);
+}
+
 static int open_schemas(void **state)
 {
     (void)state;
@@ -287,6 +320,7 @@ int main(void)
         cmocka_unit_test(test_secret),
         cmocka_unit_test(test_owned_values),
         cmocka_unit_test(test_defaulted_keys),
+        cmocka_unit_test(test_check),
     };
     return cmocka_run_group_tests(tests, open_schemas, close_schemas);
 }
