@@ -163,7 +163,8 @@ static void fail_pass(struct controller *c, struct outcome *o)
                                           [PASS_MEMORY] = "ScriptOverrun",
                                           [PASS_LIMIT] = "ScriptOverrun"};
     const char *reason =
-        (size_t)o->end < COUNT(reasons) && reasons[o->end] != NULL ? reasons[o->end] : "ReconcileError";
+        o->stuck                                                        ? "ScriptStuck"
+        : (size_t)o->end < COUNT(reasons) && reasons[o->end] != NULL ? reasons[o->end] : "ReconcileError";
     if (o->reason[0] != '\0')
         reason = o->reason;
     if (o->end != PASS_INVALID) {
@@ -206,6 +207,17 @@ static void on_conflict(void *ud, const char *text)
     recorder_event(u->c->env->recorder, u->o->subject, "Warning", "FieldConflict", "Apply", text);
 }
 
+// Own writes wake nobody; a script that looked at its children wants to see what has become of them.
+static bool changed_what_it_read(const struct outcome *o, const struct apply_result *result)
+{
+    bool children = false;
+    for (size_t i = 0; i < o->plan->count; i++) {
+        enum op_kind kind = o->plan->ops[i].kind;
+        children |= kind == OP_CREATE || kind == OP_APPLY || kind == OP_DELETE;
+    }
+    return o->read_children && children && result->writes > 0 && result->failures == 0;
+}
+
 static void on_applied(void *ud, const struct apply_result *result)
 {
     struct under_way *u = ud;
@@ -215,7 +227,9 @@ static void on_applied(void *ud, const struct apply_result *result)
     free(u);
     struct emission emission = {c, o->subject};
     key_state_events(k, o->plan, !k->completed && result->writes == 0, emit, &emission);
-    if ((result->foreign_change || (o->plan->unfinished && result->failures == 0)) && !c->stopping)
+    bool again = result->foreign_change || changed_what_it_read(o, result) ||
+                 (o->plan->unfinished && result->failures == 0);
+    if (again && !c->stopping)
         queue_add(c->queue, o->key);
     struct err e = o->plan->errors ? o->plan->err : result->err;
     if (o->plan->errors && result->failures > 0)
@@ -292,6 +306,7 @@ void controller_on_outcome(struct outcome *o)
         give_back(c, o);
         return;
     }
+    controller_guard_pass(c, o);
     if (o->finalizing && o->subject != NULL)
         controller_finalize_tell(c, o);
     switch (o->kind) {

@@ -73,7 +73,9 @@ static void take_output(const struct pass_env *env, struct outcome *o, struct wo
     o->end = out->end;
     o->cpu_us = out->cpu_us;
     o->memory_peak = out->memory_peak;
-    if (out->end == PASS_OK)
+    if (out->end == PASS_OK && o->canceled != NULL && __atomic_load_n(o->canceled, __ATOMIC_ACQUIRE))
+        o->kind = OUTCOME_FAILED; // nothing may be read any more, and nobody waits for it
+    else if (out->end == PASS_OK)
         make_plan(env, o, world, out);
     else if (out->end == PASS_NIL)
         o->kind = OUTCOME_NIL;
@@ -93,7 +95,7 @@ static void run_entry(const struct pass_env *env, struct pass_runner *runner, st
                             .entry = o->finalizing ? "finalize" : "reconcile",
                             .env_json = script->host->env_json,
                             .now_us = clock_wall_us(env->clock),
-                            .world = &world_view_ops,
+                            .world = env->world_ops != NULL ? env->world_ops : &world_view_ops,
                             .ud = world,
                             .limits = env->limits};
     struct pass_output out;
@@ -112,7 +114,8 @@ static void run_script(const struct pass_env *env, struct pass_runner *runner, s
                                .subject = o->subject,
                                .children = o->view->children,
                                .host_key = env->host_key,
-                               .revision = o->revision};
+                               .revision = o->revision,
+                               .canceled = o->canceled};
     o->finalizing = object_is_deleting(o->subject) || o->leaving;
     if (o->finalizing) {
         int64_t left = finalize_time_left(o, clock_wall_us(env->clock));
@@ -128,6 +131,7 @@ static void run_script(const struct pass_env *env, struct pass_runner *runner, s
         make_plan(env, o, &world, NULL);
     else
         run_entry(env, runner, o, &world);
+    o->read_children = world.read_children;
     o->awaits_key = world.wants_key && o->kind == OUTCOME_PARKED;
     o->reads = world.reads;
     world.reads = (struct reads){0};
@@ -138,12 +142,12 @@ void pass_job_run(const struct pass_env *env, struct pass_runner *runner, struct
                   const char *key, struct outcome *ret)
 {
     ret->start_us = clock_now_us(env->clock);
-    ret->key = key;
+    ret->key = xstrdup(key);
     ret->view = view;
     ret->revision = store_snapshot(env->store_clock);
-    ret->subject = controller_view_subject(view, ret->revision, key);
+    ret->subject = controller_view_subject(view, ret->revision, ret->key);
     if (ret->subject == NULL) {
-        ret->subject = controller_view_leaver(view, key);
+        ret->subject = controller_view_leaver(view, ret->key);
         ret->leaving = ret->subject != NULL;
     }
     ret->kind = before_pass(ret);
@@ -162,5 +166,6 @@ void outcome_free(struct outcome *o)
     reads_fini(&o->reads);
     plan_free(o->plan);
     free(o->traceback);
+    free(o->key);
     free(o);
 }

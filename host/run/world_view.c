@@ -38,16 +38,26 @@ void world_view_fini(struct world_view *w)
     *w = (struct world_view){0};
 }
 
+static int check_canceled(const struct world_view *w, struct err *e)
+{
+    if (w->canceled == NULL || !__atomic_load_n(w->canceled, __ATOMIC_ACQUIRE))
+        return 0;
+    return err_set(e, ERR_CANCELED, "the pass was given up");
+}
+
 // What of the kind is read: its scope rules applied. *ret_ns: NULL means all namespaces or a cluster-scoped
 // kind.
 static int resolve(struct world_view *w, const char *what, const char *kind, const char *ns,
                    const struct gvk **ret_gvk, const char **ret_ns, struct err *e)
 {
     struct resource resource;
+    int r = check_canceled(w, e);
+    if (r < 0)
+        return r;
     const struct gvk *gvk = gvk_parse(kind, e);
     if (gvk == NULL)
         return -ERR_INVALID;
-    int r = script_may_read(w->script, gvk, e);
+    r = script_may_read(w->script, gvk, e);
     if (r < 0)
         return r;
     bool known = discovery_find(w->discovery, gvk, &resource) == DISCOVERY_FOUND;
@@ -221,9 +231,13 @@ static int world_children(void *ud, const char *kind, struct world_list *ret, st
 {
     struct world_view *w = ud;
     *ret = (struct world_list){0};
+    int r = check_canceled(w, e);
+    if (r < 0)
+        return r;
     const struct gvk *gvk = gvk_parse(kind, e);
     if (gvk == NULL)
         return -ERR_INVALID;
+    w->read_children = true;
     if (w->children == NULL)
         return 0; // the script never made one; a kind is in the inventory before its first child
     struct object_list found;
@@ -238,6 +252,9 @@ static int world_child(void *ud, const char *api_version, const char *kind, cons
     struct world_view *w = ud;
     struct resource resource;
     *ret = (struct world_object){0};
+    int r = check_canceled(w, e);
+    if (r < 0)
+        return r;
     const struct gvk *gvk = gvk_of(api_version, kind, e);
     if (gvk == NULL)
         return -ERR_INVALID;

@@ -26,8 +26,10 @@ struct world_view {
     void **memory; // arrays given as lists
     size_t memory_count, memory_cap;
     struct host_key *host_key; // borrowed; NULL: there is none
+    bool read_children;        // world.children was called
     bool parked;
-    bool wants_key; // parked until the host's key is there
+    const bool *canceled; // atomic: the pass was given up, nothing may be read any more; NULL: it is not
+    bool wants_key;       // parked until the host's key is there
 };
 
 extern const struct world_ops world_view_ops; // ud: struct world_view *
