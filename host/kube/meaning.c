@@ -205,25 +205,35 @@ static bool same_arrays(const struct schema_node *t, const json *desired, const 
     return true;
 }
 
+// Nothing on either side; where null is a value of its own, absent is not the same.
+static bool both_absent(const struct schema_node *type, const json *desired, const json *live)
+{
+    bool kept = type != NULL && type->nullable;
+    return json_is_null(desired) && json_is_null(live) && (!kept || (desired == NULL) == (live == NULL));
+}
+
+static bool same_scalars(const struct schema_node *type, const json *fallback, const json *desired,
+                         const json *live)
+{
+    bool encoded = type != NULL && type->meaning == SCHEMA_SECRET_TEXT; // the same letters differ
+    if (desired != NULL && live != NULL && !encoded && json_equal(desired, live))
+        return true;
+    if (type == NULL)
+        return false;
+    return json_is_null(desired) || json_is_null(live) ? same_absence(type, fallback, desired, live)
+                                                       : same_spelling(type, desired, live);
+}
+
 bool meaning_same(const struct schema_node *type, const json *fallback, const json *desired, const json *live,
                   const struct step *at, struct buf *path)
 {
-    if (json_is_null(desired) && json_is_null(live) &&
-        (type == NULL || !type->nullable || (desired == NULL) == (live == NULL)))
+    if (both_absent(type, desired, live))
         return true;
-    if (desired != NULL && live != NULL) {
-        if (json_is_object(desired) && json_is_object(live))
-            return same_objects(type, desired, live, at, path);
-        if (json_is_array(desired) && json_is_array(live) && json_count(desired) == json_count(live))
-            return same_arrays(type, desired, live, at, path);
-        bool encoded = type != NULL && type->meaning == SCHEMA_SECRET_TEXT; // the same letters differ
-        if (!encoded && json_equal(desired, live))
-            return true;
-    }
-    bool same = false;
-    if (type != NULL)
-        same = json_is_null(desired) || json_is_null(live) ? same_absence(type, fallback, desired, live)
-                                                           : same_spelling(type, desired, live);
+    if (json_is_object(desired) && json_is_object(live))
+        return same_objects(type, desired, live, at, path);
+    if (json_is_array(desired) && json_is_array(live) && json_count(desired) == json_count(live))
+        return same_arrays(type, desired, live, at, path);
+    bool same = same_scalars(type, fallback, desired, live);
     if (!same && path != NULL)
         step_path(at, path);
     return same;
