@@ -1,13 +1,18 @@
 // Microseconds of one pass: a fresh state, the decoded subject, a reconcile of about 60 lines, its result
 // checked and encoded.
-//   bench_pass [rounds [pod.json script.lua]]
+//   bench_pass_bench [rounds [pod.json script.lua]]
+//   bench_pass_bench dump FOLDER     writes the two files, for spec/bench/pass_cjson.lua
 // Without files: a Pod of about 20 KB and a script that are made here. Prints the median, the 99th percentile
-// and the memory.
+// and the memory; then what two workers do. On a machine that others use too the wall time of two threads
+// says little: CPU time a pass says whether they disturb each other (caches, the allocator), switches that
+// they asked for say whether they wait for each other (locks), and a loop that shares nothing says what the
+// machine gives two threads at all.
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/alloc.h"
@@ -143,11 +148,16 @@ static void read_file(const char *path, struct buf *b)
     fclose(f);
 }
 
-static uint64_t now_ns(void)
+static uint64_t read_ns(clockid_t id)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(id, &t);
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t now_ns(void)
+{
+    return read_ns(CLOCK_MONOTONIC);
 }
 
 struct bench {
@@ -156,35 +166,69 @@ struct bench {
     const struct buf *pod;
     int rounds;
     uint64_t *ns;
+    uint64_t cpu_ns; // of the thread
+    long waits;      // switches that it asked for
     size_t peak, result_len, held;
 };
 
-static void *run(void *arg)
+// What many threads did.
+struct sum {
+    double wall_s, cpu_us; // CPU time a round
+    long waits;
+};
+
+enum { THREADS_MAX = 8 };
+
+static void run_pass(struct bench *b, struct pass_runner *r, int i)
 {
-    struct bench *b = arg;
     static const struct world_ops none;
-    struct pass_runner *r = pass_runner_new(b->w);
     struct pass_input in = {.program = b->program,
                             .entry = "reconcile",
                             .object_json = b->pod->data,
                             .object_len = b->pod->len,
                             .now_us = 1700000000000000,
                             .world = &none};
-    for (int i = 0; i < b->rounds; i++) {
-        struct pass_output out;
-        uint64_t start = now_ns();
-        pass_run(r, &in, &out);
-        b->ns[i] = now_ns() - start;
-        if (out.end != PASS_OK) {
-            fprintf(stderr, "%s: %s\n", pass_end_name(out.end), out.err.text);
-            exit(1);
-        }
-        b->peak = out.memory_peak;
-        b->result_len = out.result.len;
-        pass_output_fini(&out);
+    struct pass_output out;
+    uint64_t start = now_ns();
+    pass_run(r, &in, &out);
+    b->ns[i] = now_ns() - start;
+    if (out.end != PASS_OK) {
+        fprintf(stderr, "%s: %s\n", pass_end_name(out.end), out.err.text);
+        exit(1);
     }
+    b->peak = out.memory_peak;
+    b->result_len = out.result.len;
+    pass_output_fini(&out);
+}
+
+static void *run_passes(void *arg)
+{
+    struct bench *b = arg;
+    struct rusage before, after;
+    struct pass_runner *r = pass_runner_new(b->w);
+    getrusage(RUSAGE_THREAD, &before);
+    uint64_t start = read_ns(CLOCK_THREAD_CPUTIME_ID);
+    for (int i = 0; i < b->rounds; i++)
+        run_pass(b, r, i);
+    b->cpu_ns = read_ns(CLOCK_THREAD_CPUTIME_ID) - start;
+    getrusage(RUSAGE_THREAD, &after);
+    b->waits = after.ru_nvcsw - before.ru_nvcsw;
     b->held = pass_runner_memory(r);
     pass_runner_free(r);
+    return NULL;
+}
+
+// As long as a pass, with nothing shared.
+static void *run_loop(void *arg)
+{
+    struct bench *b = arg;
+    uint64_t start = read_ns(CLOCK_THREAD_CPUTIME_ID);
+    volatile uint64_t x = 1;
+    for (int i = 0; i < b->rounds; i++) {
+        for (int k = 0; k < 50000; k++)
+            x = x * 6364136223846793005ULL + 1;
+    }
+    b->cpu_ns = read_ns(CLOCK_THREAD_CPUTIME_ID) - start;
     return NULL;
 }
 
@@ -195,26 +239,72 @@ static int compare(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-static double run_threads(struct bench *proto, int threads)
+static struct sum run_threads(struct bench *proto, int threads, void *(*fn)(void *arg))
 {
-    pthread_t ids[8];
-    struct bench b[8];
+    pthread_t ids[THREADS_MAX];
+    struct bench b[THREADS_MAX];
+    struct sum sum = {0};
     uint64_t start = now_ns();
     for (int i = 0; i < threads; i++) {
         b[i] = *proto;
+        b[i].waits = 0;
         b[i].ns = i == 0 ? proto->ns : xcalloc((size_t)proto->rounds, sizeof(uint64_t));
-        pthread_create(&ids[i], NULL, run, &b[i]);
+        pthread_create(&ids[i], NULL, fn, &b[i]);
     }
     for (int i = 0; i < threads; i++) {
         pthread_join(ids[i], NULL);
         if (i > 0)
             free(b[i].ns);
+        sum.cpu_us += (double)b[i].cpu_ns / 1e3 / proto->rounds / threads;
+        sum.waits += b[i].waits;
     }
-    double seconds = (double)(now_ns() - start) / 1e9;
+    sum.wall_s = (double)(now_ns() - start) / 1e9;
     proto->peak = b[0].peak;
     proto->result_len = b[0].result_len;
     proto->held = b[0].held;
-    return threads * proto->rounds / seconds;
+    return sum;
+}
+
+static void print_scaling(const char *what, const struct sum *one, const struct sum *two)
+{
+    printf("%s: CPU %.1f us a round, two threads %.1f us; two threads do %.2f x by CPU time, %.2f x by the "
+           "wall; %ld and %ld waits\n",
+           what, one->cpu_us, two->cpu_us, 2 * one->cpu_us / two->cpu_us, 2 * one->wall_s / two->wall_s,
+           one->waits, two->waits);
+}
+
+static void measure(struct bench *b)
+{
+    size_t rounds = (size_t)b->rounds;
+    struct sum one = run_threads(b, 1, run_passes);
+    qsort(b->ns, rounds, sizeof(*b->ns), compare);
+    printf(
+        "pod %zu bytes, result %zu bytes, %zu passes: median %.1f us, p99 %.1f us; peak %zu KB live, arena "
+        "%zu KB\n",
+        b->pod->len, b->result_len, rounds, (double)b->ns[rounds / 2] / 1e3,
+        (double)b->ns[rounds * 99 / 100] / 1e3, b->peak / 1024, b->held / 1024);
+    struct sum two = run_threads(b, 2, run_passes);
+    print_scaling("passes", &one, &two);
+    one = run_threads(b, 1, run_loop);
+    two = run_threads(b, 2, run_loop);
+    print_scaling("a loop", &one, &two);
+}
+
+static void dump(const char *folder, const struct buf *pod)
+{
+    const struct {
+        const char *name, *text;
+        size_t len;
+    } files[] = {{"pod.json", pod->data, pod->len}, {"script.lua", reconcile, strlen(reconcile)}};
+    for (int i = 0; i < 2; i++) {
+        char *path = xasprintf("%s/%s", folder, files[i].name);
+        FILE *f = fopen(path, "w");
+        if (f == NULL || fwrite(files[i].text, 1, files[i].len, f) != files[i].len || fclose(f) != 0) {
+            fprintf(stderr, "%s: %s\n", path, strerror(errno));
+            exit(1);
+        }
+        free(path);
+    }
 }
 
 int main(int argc, char **argv)
@@ -234,23 +324,22 @@ int main(int argc, char **argv)
     struct program_options o = {.main = {"bench.lua", script.data, script.len}};
     struct program *p;
     struct err e;
-    if (program_new(&o, &p, &e) < 0) {
+    if (argc == 3 && strcmp(argv[1], "dump") == 0) {
+        dump(argv[2], &pod);
+    } else if (rounds <= 0) {
+        fprintf(stderr, "usage: %s [rounds [pod.json script.lua]] | dump FOLDER\n", argv[0]);
+        return 2;
+    } else if (program_new(&o, &p, &e) < 0) {
         fprintf(stderr, "%s\n", e.text);
         return 1;
+    } else {
+        struct bench b = {.w = watchdog_new(), .program = p, .pod = &pod, .rounds = rounds};
+        b.ns = xcalloc((size_t)rounds, sizeof(*b.ns));
+        measure(&b);
+        free(b.ns);
+        watchdog_free(b.w);
+        program_unref(p);
     }
-    struct bench b = {.w = watchdog_new(), .program = p, .pod = &pod, .rounds = rounds};
-    b.ns = xcalloc((size_t)rounds, sizeof(*b.ns));
-    double one = run_threads(&b, 1);
-    qsort(b.ns, (size_t)rounds, sizeof(*b.ns), compare);
-    printf("pod %zu bytes, result %zu bytes, %d passes: median %.1f us, p99 %.1f us; peak %zu KB live, arena "
-           "%zu KB\n",
-           pod.len, b.result_len, rounds, (double)b.ns[rounds / 2] / 1e3,
-           (double)b.ns[rounds * 99 / 100] / 1e3, b.peak / 1024, b.held / 1024);
-    double two = run_threads(&b, 2);
-    printf("one worker %.0f passes/s, two %.0f (%.2f x)\n", one, two, two / one);
-    free(b.ns);
-    watchdog_free(b.w);
-    program_unref(p);
     buf_fini(&pod);
     buf_fini(&script);
     return 0;
