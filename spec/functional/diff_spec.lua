@@ -1,5 +1,5 @@
---- Equal in meaning is equal: whatever a script writes and the API server stores otherwise costs one write a child, and then none, also for a
--- host that was started again and remembers nothing.
+--- Equal in meaning is equal: whatever a script writes and the API server stores otherwise costs one write a child, and
+-- then none, also for a host that was started again and remembers nothing.
 local functional = require "spec.functional.support"
 local eventually = functional.eventually
 
@@ -45,12 +45,17 @@ spec:
               m: {type: object, additionalProperties: {type: string}}
               text: {type: string}
               ios: {x-kubernetes-int-or-string: true}
-              atomic: {type: array, items: {type: object, properties: {a: {type: string}, b: {type: integer, default: 7}}}}
+              atomic:
+                type: array
+                items: {type: object, properties: {a: {type: string}, b: {type: integer, default: 7}}}
               lm:
                 type: array
                 x-kubernetes-list-type: map
                 x-kubernetes-list-map-keys: [name, ns]
-                items: {type: object, required: [name], properties: {name: {type: string}, ns: {type: string, default: default}, v: {type: string}}}
+                items:
+                  type: object
+                  required: [name]
+                  properties: {name: {type: string}, ns: {type: string, default: default}, v: {type: string}}
 ]]
 
 -- The top of every script: makers of children that differ in one thing.
@@ -102,7 +107,9 @@ local rows = {
 for i, cpu in ipairs { "1000m", 1, "1.0", " 1", 0.5, "0.5", ".5", "0.1m", "100u", "5.", "+1", "1e-3" } do
   requests("cpu-" .. i, cpu)
 end
-for i, memory in ipairs { "2048Mi", "1024Ki", "1.5Gi", "1000", "1500", "1024", "1e3", "1E3", "12E", "9223372036854775808" } do
+for i, memory in ipairs {
+  "2048Mi", "1024Ki", "1.5Gi", "1000", "1500", "1024", "1e3", "1E3", "12E", "9223372036854775808",
+} do
   requests("memory-" .. i, nil, memory)
 end
 deployment("size-limit", {}, { volumes = { { name = "v", emptyDir = { sizeLimit = "2048Mi" } } } })
@@ -111,7 +118,8 @@ add("v1", "PersistentVolumeClaim", "storage", { spec = {
 add("v1", "ResourceQuota", "hard", { spec = { hard = { cpu = "1000m", pods = 1000, ["requests.memory"] = "0.1m" } } })
 add("autoscaling/v2", "HorizontalPodAutoscaler", "average", { spec = {
   maxReplicas = 3, scaleTargetRef = { apiVersion = "apps/v1", kind = "Deployment", name = "none" },
-  metrics = { { type = "Pods", pods = { metric = { name = "m" }, target = { type = "AverageValue", averageValue = "1000m" } } } } } })
+  metrics = { { type = "Pods", pods = {
+    metric = { name = "m" }, target = { type = "AverageValue", averageValue = "1000m" } } } } } })
 ]],
     nulls = [[
 deployment("env", { env = { { name = "A", value = "" }, { name = "B", value = "b" } } })
@@ -122,7 +130,8 @@ add("diff.tidelock.dev/v1", "Sample", "null-object", { spec = { obj = k8s.null }
 add("diff.tidelock.dev/v1", "Sample", "null-default", { spec = { num = k8s.null } })
 add("diff.tidelock.dev/v1", "Sample", "unknown", { spec = { any = { nu = k8s.null, l = k8s.array {}, m = {} } } })
 add("diff.tidelock.dev/v1", "Sample", "empties", { spec = { arr = {}, m = {}, lm = {}, atomic = {} } })
-deployment("pod", { args = {}, env = {} }, { nodeSelector = {}, securityContext = {}, volumes = { { name = "t", emptyDir = {} } } })
+deployment("pod", { args = {}, env = {} },
+  { nodeSelector = {}, securityContext = {}, volumes = { { name = "t", emptyDir = {} } } })
 children[#children].spec.template.metadata.creationTimestamp = k8s.null
 ]],
     defaults = [[
@@ -130,7 +139,8 @@ add("apps/v1", "StatefulSet", "claims", { spec = {
   serviceName = "s", replicas = 0, selector = { matchLabels = { app = "claims" } },
   template = { metadata = { labels = { app = "claims" } }, spec = { containers = { { name = "c", image = "x" } } } },
   volumeClaimTemplates = {
-    { metadata = { name = "a" }, spec = { accessModes = { "ReadWriteOnce" }, resources = { requests = { storage = "1024Mi" } } } },
+    { metadata = { name = "a" }, spec = { accessModes = { "ReadWriteOnce" },
+      resources = { requests = { storage = "1024Mi" } } } },
     { metadata = { name = "b" }, spec = { accessModes = { "ReadWriteOnce" }, storageClassName = "",
       resources = { requests = { storage = 1000 } } } },
   } } })
@@ -150,21 +160,26 @@ for i, image in ipairs { "x", "x:latest", "x:1" } do
   deployment("image-" .. i, { image = image })
 end
 add("v1", "Service", "ports", { spec = { selector = { app = "x" }, ports = {
-  { name = "a", port = 80, targetPort = 80 }, { name = "b", port = 81, targetPort = "http" }, { name = "u", port = 80, protocol = "UDP" } } } })
+  { name = "a", port = 80, targetPort = 80 }, { name = "b", port = 81, targetPort = "http" },
+  { name = "u", port = 80, protocol = "UDP" } } } })
 add("networking.k8s.io/v1", "Ingress", "host", { spec = { rules = { { host = "", http = { paths = {
   { path = "/", pathType = "Prefix", backend = { service = { name = "x", port = { number = 80 } } } } } } } } } })
 add("networking.k8s.io/v1", "NetworkPolicy", "policy", { spec = {
   podSelector = {}, ingress = { { ports = { { port = 80 } } } }, egress = {}, policyTypes = { "Ingress" } } })
 add("autoscaling/v2", "HorizontalPodAutoscaler", "behavior", { spec = {
   maxReplicas = 3, scaleTargetRef = { apiVersion = "apps/v1", kind = "Deployment", name = "none" },
-  metrics = { { type = "Resource", resource = { name = "cpu", target = { type = "Utilization", averageUtilization = 50 } } } },
+  metrics = { { type = "Resource", resource = {
+    name = "cpu", target = { type = "Utilization", averageUtilization = 50 } } } },
   behavior = { scaleDown = { policies = { { type = "Pods", value = 1, periodSeconds = 15 } } } } } })
-add("batch/v1", "CronJob", "cron", { spec = { schedule = "0 0 1 1 *", suspend = true, jobTemplate = { spec = { template = { spec = {
+add("batch/v1", "CronJob", "cron", { spec = { schedule = "0 0 1 1 *", suspend = true,
+  jobTemplate = { spec = { template = { spec = {
   restartPolicy = "Never", containers = { { name = "c", image = "x" } },
   tolerations = { { key = "k", operator = "Exists" } } } } } } } })
-add("policy/v1", "PodDisruptionBudget", "half", { spec = { minAvailable = "50%", selector = { matchLabels = { app = "x" } } } })
+add("policy/v1", "PodDisruptionBudget", "half", {
+  spec = { minAvailable = "50%", selector = { matchLabels = { app = "x" } } } })
 add("rbac.authorization.k8s.io/v1", "RoleBinding", "subjects", {
-  roleRef = { kind = "Role", name = "x" }, subjects = { { kind = "User", name = "u" }, { kind = "ServiceAccount", name = "s", namespace = "default" } } })
+  roleRef = { kind = "Role", name = "x" },
+  subjects = { { kind = "User", name = "u" }, { kind = "ServiceAccount", name = "s", namespace = "default" } } })
 add("diff.tidelock.dev/v1", "Sample", "lists", { spec = {
   lm = { { name = "a", v = "x" }, { name = "a", ns = "other", v = "y" } }, atomic = { { a = "x" }, { b = 8 } } } })
 ]],
@@ -314,7 +329,9 @@ add("diff.tidelock.dev/v1", "Sample", "text", { spec = { text = "%s", ios = "%s"
         for _, value in ipairs { "k8s.null", "{ value = 1 }", "k8s.null" } do
             mark = plane.audit:mark()
             plane:put_scripts("diff", { ["diff.lua"] = script(
-                ('add("diff.tidelock.dev/v1", "Sample", "null", { spec = { obj = %s, text = "t" } })\n'):format(value)) })
+                ([[
+add("diff.tidelock.dev/v1", "Sample", "null", { spec = { obj = %s, text = "t" } })
+]]):format(value)) })
             if value == "k8s.null" and #plane:list("memcacheds", namespace) == 0 then
                 plane:create("memcacheds", namespace, functional.memcached "a")
             end
@@ -352,7 +369,7 @@ requests("bad", "1gi")
 requests("good", "1")
 ]] })
         plane:create("memcacheds", namespace, functional.memcached "a")
-        host:await_log(10, "pass failed", "spec.template.spec.containers[0].resources.requests.cpu", "is not a quantity")
+        host:await_log(10, "pass failed", "containers[0].resources.requests.cpu: ", "is not a quantity")
         eventually(5, "the other one is there", function()
             return plane:get("deployments", namespace, "good")
         end)
@@ -377,8 +394,9 @@ add("networking.k8s.io/v1", "NetworkPolicy", "policy", { spec = {
         plane:put_scripts("diff", { ["diff.lua"] = script(source:format ", endPort = 90") })
         plane:create("memcacheds", namespace, functional.memcached "a")
         local function port()
-            local text = plane:kubectl { "get", "networkpolicies", "-n", namespace, "-o", "jsonpath={.items[*].spec.ingress[0].ports[0]}" }
-            return text
+            return plane:kubectl {
+                "get", "networkpolicies", "-n", namespace, "-o", "jsonpath={.items[*].spec.ingress[0].ports[0]}",
+            }
         end
         eventually(10, "the policy is there", function()
             return port():find("endPort", 1, true)
