@@ -61,7 +61,7 @@ struct plan {
     bool ordered;       // there are children that waited for others
     bool finalizing;    // the subject is being deleted
     bool last;          // with this nothing is left of a subject that is leaving
-    bool unfinished;    // more is to be done when what it deletes is gone: look again then
+    bool unfinished;    // its writes may be all that others wait for: look again when they are through
     int64_t requeue_us; // 0: none
     bool errors;        // some entries could not be planned: `err` names them, the others are there
     struct err err;     // the first; more are counted in its text

@@ -119,12 +119,14 @@ static bool is_ready(const struct child *c)
     return ready;
 }
 
-// Depth-first; the depth stops at n: beyond it there is a cycle.
-static int set_order(struct child *children, size_t n, struct child *c, size_t depth, struct err *e)
+static int set_order(struct child *children, size_t n, struct child *c, unsigned depth, struct err *e);
+
+static int order_after(struct child *children, size_t n, struct child *c, unsigned depth, struct err *e)
 {
-    if (depth > n)
-        return err_set(e, ERR_INVALID, "after: the entries wait for each other in a circle");
-    c->order = 0;
+    enum { IN_A_ROW_MAX = 100 };
+    if (depth > IN_A_ROW_MAX)
+        return err_set(e, ERR_LIMIT, "after: more than %d entries wait for each other in a row",
+                       IN_A_ROW_MAX);
     for (struct json_iter i = json_iter(json_get(c->entry, "after")); json_next(&i);) {
         struct child *before = find_reference(children, n, c, i.value);
         if (before == NULL)
@@ -137,6 +139,21 @@ static int set_order(struct child *children, size_t n, struct child *c, size_t d
         c->blocked |= !is_ready(before);
     }
     return 0;
+}
+
+// Depth-first; each entry is worked out once.
+static int set_order(struct child *children, size_t n, struct child *c, unsigned depth, struct err *e)
+{
+    if (c->ordering == ORDER_KNOWN)
+        return 0;
+    if (c->ordering == ORDER_BEGUN)
+        return err_set(e, ERR_INVALID, "after: the entries wait for each other in a circle");
+    if (c->ordering == ORDER_WRONG)
+        return err_set(e, ERR_INVALID, "after: what it waits for has an error itself");
+    c->ordering = ORDER_BEGUN;
+    int r = order_after(children, n, c, depth, e);
+    c->ordering = r < 0 ? ORDER_WRONG : ORDER_KNOWN;
+    return r;
 }
 
 void plan_child_order(struct plan *p, const struct plan_input *in, struct child *children, size_t n)

@@ -16,6 +16,7 @@ struct child {
     bool owned;     // an ownerReference is legal, and wanted
     unsigned order; // how many others must be ready before it, in a row
     bool blocked;   // one of those is not ready yet
+    enum { ORDER_UNKNOWN, ORDER_BEGUN, ORDER_KNOWN, ORDER_WRONG } ordering;
 };
 
 // Reads an entry: kind, scope, rights, options. Names are checked.

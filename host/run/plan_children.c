@@ -101,8 +101,10 @@ static int compare_child(struct plan *p, const struct plan_input *in, const stru
 
 static int plan_child(struct plan *p, const struct plan_input *in, const struct child *c, struct err *e)
 {
+    if (c->live == NULL && c->blocked)
+        return 0; // what it waits for wakes this key
     if (c->live == NULL)
-        return c->blocked ? 0 : compare_child(p, in, c, e); // what it waits for wakes this key
+        return compare_child(p, in, c, e);
     p->unreachable |= !c->owned && !c->keep;
     p->ordered |= c->order > 0;
     if (object_is_deleting(c->live))
@@ -231,6 +233,7 @@ void plan_children(struct plan *p, const struct plan_input *in, const json *appl
     struct child *children = xcalloc(n + 1, sizeof children[0]);
     read_children(p, in, apply, children);
     bool complete = !p->errors; // an entry that could not be read may stand for anything
+    bool waits = false;
     plan_child_order(p, in, children, n);
     for (size_t i = 0; i < n; i++) {
         struct err e = {0};
@@ -240,7 +243,9 @@ void plan_children(struct plan *p, const struct plan_input *in, const json *appl
             plan_error(p, where, &e);
         }
         p->ordered |= children[i].order > 0;
+        waits |= children[i].live == NULL && children[i].blocked;
     }
+    p->unfinished |= waits && p->count > 0; // what is written now may be all that it waits for
     if (complete)
         plan_delete_children(p, in, children, n, false);
     for (size_t i = 0; i < n; i++)

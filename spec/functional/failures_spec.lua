@@ -199,6 +199,23 @@ functional.describe("failures", function()
         assert.is_true(#writes_to "late" <= 10, functional.audit.describe(writes_to "late"))
     end)
 
+    it("log what the server warns of, once", function()
+        start [[
+    local pod = { metadata = { labels = { app = "w" } }, spec = { containers = { { name = "c", image = "i",
+      resources = { requests = { memory = "100m" } } } } } }
+    return { apply = { { apiVersion = "apps/v1", kind = "Deployment", metadata = { name = memcached.metadata.name },
+      spec = { replicas = memcached.spec.size, selector = { matchLabels = { app = "w" } }, template = pod } } } }]]
+        host:await_log(15, "the server warns", "fractional byte value")
+        for size = 2, 4 do
+            plane:patch("memcacheds", namespace, "a", { spec = { size = size } })
+            process.sleep(0.3)
+        end
+        eventually(10, "it has the last size", function()
+            return plane:get("deployments", namespace, "a").spec.replicas == 4
+        end)
+        assert.are.equal(1, #host:log_matching("the server warns", "fractional byte value"))
+    end)
+
     it("report a field that an autoscaler sets, and do not hammer it", function()
         start [[
     return { apply = { { apiVersion = "apps/v1", kind = "Deployment", metadata = { name = "d" }, spec = { replicas = 2,

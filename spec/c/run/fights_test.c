@@ -140,6 +140,25 @@ static void a_field_that_is_taken_away(void **unused)
     sim_fini(&s);
 }
 
+static void a_status_that_is_fought_over(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    things_start(&s, "return { status = { seen = '1' } }", "");
+    things_put(&s, "t", "{}");
+    things_settle(&s);
+    size_t before = things_requests(&s, "PATCH", "/things/t/status");
+    for (unsigned i = 0; i < 300; i++) {
+        sim_request(&s, "alice", "PATCH", THINGS_PATH "/t/status", THINGS_MERGE,
+                    "{\"status\":{\"seen\":\"hers\"}}");
+        sim_run(&s, 1000);
+    }
+    assert_in_range(things_requests(&s, "PATCH", "/things/t/status") - before, 5, 12);
+    assert_int_equal(things_events(&s, "default", "FieldConflict", "manager \"alice\" sets it to \"hers\""),
+                     1);
+    sim_fini(&s);
+}
+
 // Its own changes, however fast, are no fight.
 static void a_busy_script_is_not_slowed(void **unused)
 {
@@ -188,10 +207,15 @@ static void two_scripts(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fifth_time_is_a_probe),      cmocka_unit_test(slow_changes_are_no_fight),
-        cmocka_unit_test(set_again_at_growing_intervals), cmocka_unit_test(paths_are_followed),
-        cmocka_unit_test(a_child_that_is_fought_over),    cmocka_unit_test(a_field_that_is_taken_away),
-        cmocka_unit_test(a_busy_script_is_not_slowed),    cmocka_unit_test(two_scripts),
+        cmocka_unit_test(the_fifth_time_is_a_probe),
+        cmocka_unit_test(slow_changes_are_no_fight),
+        cmocka_unit_test(set_again_at_growing_intervals),
+        cmocka_unit_test(paths_are_followed),
+        cmocka_unit_test(a_child_that_is_fought_over),
+        cmocka_unit_test(a_field_that_is_taken_away),
+        cmocka_unit_test(a_status_that_is_fought_over),
+        cmocka_unit_test(a_busy_script_is_not_slowed),
+        cmocka_unit_test(two_scripts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

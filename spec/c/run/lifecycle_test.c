@@ -152,6 +152,30 @@ static void wrong_orders_are_errors(void **unused)
         "after[1]: no entry of apply is this object");
 }
 
+// Layers of pairs that wait for both of the layer before: many ways through, and no time is lost.
+static void many_ways_through_the_order(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    things_start(&s,
+                 "local apply, before = {}, {}\n"
+                 "for i = 1, 50 do\n"
+                 "  local a, b = cm('a' .. i, '1'), cm('b' .. i, '1')\n"
+                 "  apply[#apply + 1] = { object = a, after = before }\n"
+                 "  apply[#apply + 1] = { object = b, after = before }\n"
+                 "  before = { a, b }\n"
+                 "end\n"
+                 "return { apply = apply }",
+                 "");
+    things_put(&s, "t", "{}");
+    sim_run(&s, 60 * 1000);
+    assert_string_equal(things_value(&s, "default", "a50"), "1");
+    things_delete(&s, "t");
+    sim_run(&s, 60 * 1000);
+    assert_string_equal(things_value(&s, "default", "a1"), "absent");
+    sim_fini(&s);
+}
+
 static void errors_of_ready_leave_children_alone(void **unused)
 {
     struct sim s;
@@ -476,6 +500,7 @@ int main(void)
         cmocka_unit_test(deleted_in_reverse_with_the_subject),
         cmocka_unit_test(waits_for_a_deployment),
         cmocka_unit_test(wrong_orders_are_errors),
+        cmocka_unit_test(many_ways_through_the_order),
         cmocka_unit_test(errors_of_ready_leave_children_alone),
         cmocka_unit_test(once_is_never_touched_again),
         cmocka_unit_test(keep_outlives_the_subject),
