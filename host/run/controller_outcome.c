@@ -162,9 +162,9 @@ static void fail_pass(struct controller *c, struct outcome *o)
                                           [PASS_DEADLINE] = "ScriptOverrun",
                                           [PASS_MEMORY] = "ScriptOverrun",
                                           [PASS_LIMIT] = "ScriptOverrun"};
-    const char *reason =
-        o->stuck                                                        ? "ScriptStuck"
-        : (size_t)o->end < COUNT(reasons) && reasons[o->end] != NULL ? reasons[o->end] : "ReconcileError";
+    const char *reason = o->stuck                                                     ? "ScriptStuck"
+                         : (size_t)o->end < COUNT(reasons) && reasons[o->end] != NULL ? reasons[o->end]
+                                                                                      : "ReconcileError";
     if (o->reason[0] != '\0')
         reason = o->reason;
     if (o->end != PASS_INVALID) {
@@ -228,7 +228,7 @@ static void on_applied(void *ud, const struct apply_result *result)
     struct emission emission = {c, o->subject};
     key_state_events(k, o->plan, !k->completed && result->writes == 0, emit, &emission);
     bool again = result->foreign_change || changed_what_it_read(o, result) ||
-                 (o->plan->unfinished && result->failures == 0);
+                 (o->plan->unfinished && result->failures == 0 && result->writes > 0);
     if (again && !c->stopping)
         queue_add(c->queue, o->key);
     struct err e = o->plan->errors ? o->plan->err : result->err;
