@@ -139,6 +139,11 @@ struct metric *metrics_add(struct metrics *m, const struct metric_def *def)
 static void add_label_value(struct buf *key, const char *value)
 {
     size_t n = str_utf8_cut(value, strlen(value), VALUE_MAX_BYTES);
+    if (str_is_utf8(value, n)) { // as good as always
+        buf_add(key, value, n);
+        buf_add_char(key, 0);
+        return;
+    }
     for (size_t i = 0; i < n;) {
         uint32_t code;
         size_t len = str_utf8_char(value + i, n - i, &code);

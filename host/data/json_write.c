@@ -81,14 +81,13 @@ static void put_escaped(struct json_writer *w, uint32_t code)
             return;
         }
     }
-    char text[8];
-    put(w, text, (size_t)snprintf(text, sizeof(text), "\\u%04x", (unsigned)(code & 0xffff)));
+    static const char hex[] = "0123456789abcdef";
+    char text[] = {'\\', 'u', hex[code >> 12 & 15], hex[code >> 8 & 15], hex[code >> 4 & 15], hex[code & 15]};
+    put(w, text, sizeof(text));
 }
 
-static bool is_plain(unsigned char c)
-{
-    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
+// What stands for itself and takes one byte.
+static const bool is_plain[256] = {[' '] = true, ['!'] = true, ['#' ... '['] = true, [']' ... '~'] = true};
 
 static bool is_escaped(uint32_t code)
 {
@@ -101,9 +100,9 @@ static void put_quoted(struct json_writer *w, const char *s, size_t n)
     const char *p = s;
     const char *end = s + n;
     put_char(w, '"');
-    while (p < end) {
+    while (p < end && !w->failed) {
         const char *run = p;
-        while (p < end && is_plain((unsigned char)*p))
+        while (p < end && is_plain[(unsigned char)*p])
             p++;
         if (p > run)
             put(w, run, (size_t)(p - run));

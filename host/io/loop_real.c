@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/queue.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -33,7 +35,8 @@ struct real_loop {
     struct event_base *base;
     struct event *wake_event;
     struct event *due_event;
-    uint64_t armed_us; // what due_event waits for; UINT64_MAX: nothing
+    int due_fd;        // a timerfd: libevent would set one anew for each wait
+    uint64_t armed_us; // when due_fd ends a wait; UINT64_MAX: not at all
     SLIST_HEAD(, signal_handler) signals;
     struct loop_timer *lag_probe;
     uint64_t lag_due_us;
@@ -45,22 +48,20 @@ static struct real_loop *real(struct loop *l)
     return (struct real_loop *)l;
 }
 
-// Waits for `due`, or for ever; the event only ends the wait.
+// Sees to it that the next wait ends by `due`. It may end earlier, for a timer that is stopped by then: that
+// costs less than setting due_fd each time.
 static void arm(struct real_loop *r, uint64_t due, uint64_t now)
 {
-    if (due == r->armed_us)
+    if (r->armed_us <= due && r->armed_us > now)
         return;
-    r->armed_us = due;
-    if (due == UINT64_MAX) {
-        event_del(r->due_event);
-        return;
-    }
     uint64_t wait = due - now;
-    const uint64_t longest = UINT64_C(3600) * 1000000; // it only wakes early
+    const uint64_t longest = UINT64_C(3600) * 1000000;
     if (wait > longest)
         wait = longest;
-    struct timeval tv = {(time_t)(wait / 1000000), (suseconds_t)(wait % 1000000)};
-    event_add(r->due_event, &tv);
+    struct itimerspec at = {
+        .it_value = {.tv_sec = (time_t)(wait / 1000000), .tv_nsec = (long)(wait % 1000000) * 1000}};
+    ASSERT(timerfd_settime(r->due_fd, 0, &at, NULL) == 0);
+    r->armed_us = now + wait;
 }
 
 static void turn(struct real_loop *r)
@@ -102,7 +103,7 @@ static void on_wake(evutil_socket_t fd, short what, void *ud)
 static void on_due(evutil_socket_t fd, short what, void *ud)
 {
     struct real_loop *r = ud;
-    (void)fd, (void)what;
+    (void)fd, (void)what; // edge-triggered: there is nothing to read
     r->armed_us = UINT64_MAX;
 }
 
@@ -133,6 +134,7 @@ static void real_free(struct loop *l)
     loop_timer_free(r->lag_probe);
     event_free(r->wake_event);
     event_free(r->due_event);
+    close(r->due_fd);
     event_base_free(r->base);
     loop_fini(l);
     free(r);
@@ -150,11 +152,7 @@ static struct event_base *base_new(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, set_up_process);
-    struct event_config *config = event_config_new();
-    ASSERT(config != NULL);
-    event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER); // the coarse clock is 4 ms late
-    struct event_base *base = event_base_new_with_config(config);
-    event_config_free(config);
+    struct event_base *base = event_base_new();
     ASSERT(base != NULL);
     return base;
 }
@@ -165,8 +163,10 @@ struct loop *loop_real_new(struct clock *clock)
     loop_init(&r->loop, &real_ops, clock);
     r->base = base_new();
     r->wake_event = event_new(r->base, -1, 0, on_wake, r);
-    r->due_event = evtimer_new(r->base, on_due, r);
-    ASSERT(r->wake_event != NULL && r->due_event != NULL);
+    r->due_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    ASSERT(r->due_fd >= 0);
+    r->due_event = event_new(r->base, r->due_fd, EV_READ | EV_PERSIST | EV_ET, on_due, r);
+    ASSERT(r->wake_event != NULL && r->due_event != NULL && event_add(r->due_event, NULL) == 0);
     r->armed_us = UINT64_MAX;
     SLIST_INIT(&r->signals);
     r->lag_probe = loop_timer_new(&r->loop, on_lag_probe, r);

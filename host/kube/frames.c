@@ -60,6 +60,25 @@ static bool step(struct frames *f, char c)
     }
 }
 
+// The first byte from data[i] on that may change the state; most do not, in a string or outside.
+static size_t skip(const struct frames *f, const char *data, size_t i, size_t n)
+{
+    enum { IN_STRING = 1, OUTSIDE = 2 };
+    static const unsigned char counts[256] = {['"'] = IN_STRING | OUTSIDE,
+                                              ['\\'] = IN_STRING,
+                                              ['\n'] = IN_STRING,
+                                              ['{'] = OUTSIDE,
+                                              ['}'] = OUTSIDE,
+                                              ['['] = OUTSIDE,
+                                              [']'] = OUTSIDE};
+    if (f->text || f->escape)
+        return i;
+    unsigned char wanted = f->string ? IN_STRING : OUTSIDE;
+    while (i < n && (counts[(unsigned char)data[i]] & wanted) == 0)
+        i++;
+    return i;
+}
+
 static void begin(struct frames *f, char c)
 {
     f->text = c != '{' && c != '[';
@@ -99,7 +118,8 @@ int frames_feed(struct frames *f, const char *data, size_t n,
             }
             continue;
         }
-        if (!step(f, data[i]))
+        i = skip(f, data, i, n);
+        if (i == n || !step(f, data[i]))
             continue;
         int rc = emit(f, data + start, i + 1 - start, on_frame, ud);
         if (rc != 0)

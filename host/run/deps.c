@@ -75,6 +75,8 @@ static char *scope_text(const struct gvk *gvk, const char *ns, const char *name)
 
 static struct scope *scope_find(const struct deps *d, const struct gvk *gvk, const char *ns, const char *name)
 {
+    if (d->scopes == NULL) // no script reads anything, and every change asks
+        return NULL;
     char *text = scope_text(gvk, ns, name);
     struct scope *s;
     HASH_FIND_STR(d->scopes, text, s);

@@ -7,6 +7,7 @@
 #include <uthash.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/strset.h"
 
 struct wait { // one waiter waits for one entry
@@ -18,7 +19,8 @@ struct wait { // one waiter waits for one entry
 LIST_HEAD(waits, wait);
 
 struct entry {
-    char *id;
+    char *id; // of id_len bytes, see id_of
+    size_t id_len;
     unsigned in_flight;
     char *written; // resourceVersion of our last answered write, "" to vanish, or NULL
     char *seen;    // resourceVersion of the last change that came while a write was in flight, "" for a
@@ -29,6 +31,7 @@ struct entry {
 
 struct own_writes {
     struct entry *entries;
+    struct buf id; // of the last look-up
 };
 
 struct own_waiter {
@@ -41,15 +44,29 @@ struct own_waiter {
 
 struct own_writes *own_writes_new(void)
 {
-    return xcalloc(1, sizeof(struct own_writes));
+    struct own_writes *w = xcalloc(1, sizeof *w);
+    buf_init(&w->id, SIZE_MAX);
+    return w;
 }
 
-static struct entry *find(const struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name)
+// Group, kind, namespace and name, each with its NUL. Every change of every store is looked up: no
+// formatting.
+static const struct buf *id_of(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name)
 {
-    char *id = xasprintf("%s/%s|%s|%s", gvk->group, gvk->kind, ns == NULL ? "" : ns, name);
-    struct entry *e;
-    HASH_FIND_STR(w->entries, id, e);
-    free(id);
+    const char *const parts[] = {gvk->group, gvk->kind, ns == NULL ? "" : ns, name};
+    buf_reset(&w->id);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        buf_add(&w->id, parts[i], strlen(parts[i]) + 1);
+    return &w->id;
+}
+
+static struct entry *find(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name)
+{
+    struct entry *e = NULL;
+    if (w->entries == NULL)
+        return NULL;
+    const struct buf *id = id_of(w, gvk, ns, name);
+    HASH_FIND(hh, w->entries, id->data, id->len, e);
     return e;
 }
 
@@ -86,6 +103,7 @@ void own_writes_free(struct own_writes *w)
             wait_free(LIST_FIRST(&e->waits));
         entry_free(w, e);
     }
+    buf_fini(&w->id);
     free(w);
 }
 
@@ -94,10 +112,12 @@ void own_writes_begin(struct own_writes *w, const struct gvk *gvk, const char *n
 {
     struct entry *e = find(w, gvk, ns, name);
     if (e == NULL) {
+        const struct buf *id = id_of(w, gvk, ns, name);
         e = xcalloc(1, sizeof *e);
-        e->id = xasprintf("%s/%s|%s|%s", gvk->group, gvk->kind, ns == NULL ? "" : ns, name);
+        e->id = xmemdup(id->data, id->len);
+        e->id_len = id->len;
         LIST_INIT(&e->waits);
-        HASH_ADD_KEYPTR(hh, w->entries, e->id, strlen(e->id), e);
+        HASH_ADD_KEYPTR(hh, w->entries, e->id, e->id_len, e);
     }
     e->in_flight++;
     if (waiter == NULL)
