@@ -35,6 +35,9 @@ const char run_options_help[] =
     "  --namespace NS             where it keeps its inventories (default: the pod's, or tidelock-system)\n"
     "  --workers N                passes side by side (default: number of processors, 2 at least)\n"
     "  --max-writes N             writes in flight (default: 64)\n"
+    "  --script-cpu DURATION      CPU time a script may use a minute, over all workers; one that uses more "
+    "waits\n"
+    "                             (default: 10s)\n"
     "  --grace DURATION           time for passes and writes under way after SIGTERM (default: 30s)\n"
     "  --admin-address HOST:PORT  /metrics, /healthz, /readyz (default: 127.0.0.1:8080; empty: none)\n"
     "\n"
@@ -57,6 +60,7 @@ enum {
     OPT_NAMESPACE,
     OPT_WORKERS,
     OPT_MAX_WRITES,
+    OPT_SCRIPT_CPU,
     OPT_GRACE,
     OPT_ADMIN,
     OPT_LOG_LEVEL,
@@ -78,6 +82,7 @@ static const struct option flags[] = {
     {"namespace", required_argument, NULL, OPT_NAMESPACE},
     {"workers", required_argument, NULL, OPT_WORKERS},
     {"max-writes", required_argument, NULL, OPT_MAX_WRITES},
+    {"script-cpu", required_argument, NULL, OPT_SCRIPT_CPU},
     {"grace", required_argument, NULL, OPT_GRACE},
     {"admin-address", required_argument, NULL, OPT_ADMIN},
     {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
@@ -102,6 +107,15 @@ static int parse_grace(struct run_options *o, const char *text, struct err *e)
     if (duration_parse(text, &us) < 0 || us < 0)
         return err_set(e, ERR_INVALID, "--grace %s: expected a duration such as 30s or 1m30s", text);
     o->grace_ms = (uint64_t)us / 1000;
+    return 0;
+}
+
+static int parse_script_cpu(struct run_options *o, const char *text, struct err *e)
+{
+    int64_t us;
+    if (duration_parse(text, &us) < 0 || us < 100 * 1000 || us > 24 * 3600 * (int64_t)1000000)
+        return err_set(e, ERR_INVALID, "--script-cpu %s: expected a duration from 100ms, such as 10s", text);
+    o->script_cpu_us = (uint64_t)us;
     return 0;
 }
 
@@ -152,6 +166,8 @@ static int parse_limit(struct run_options *o, int option, const char *text, stru
         return parse_number("--max-writes", text, 10000, &o->max_writes, e);
     case OPT_GRACE:
         return parse_grace(o, text, e);
+    case OPT_SCRIPT_CPU:
+        return parse_script_cpu(o, text, e);
     case OPT_GRANT:
         return grants_add(o->grants, text, e);
     case OPT_ENV:
@@ -222,6 +238,7 @@ static void set_defaults(struct run_options *o)
                                : (unsigned)cpus,
         .max_writes = 64,
         .grace_ms = 30 * 1000,
+        .script_cpu_us = 10 * 1000 * 1000,
         .log_level = LOG_INFO,
         .log_format = isatty(STDERR_FILENO) ? LOG_TEXT : LOG_JSON,
         .grants = grants_new(),

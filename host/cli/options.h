@@ -18,7 +18,7 @@ struct run_options {
     struct strset namespaces;
     struct grants *grants;
     unsigned workers, max_writes;
-    uint64_t grace_ms;
+    uint64_t grace_ms, script_cpu_us;
     enum log_level log_level;
     enum log_format log_format;
     bool allow_scripts_anywhere;

@@ -138,6 +138,7 @@ static int open_host(struct program_state *p, struct err *e)
                                         .namespaces = &o->namespaces,
                                         .workers = o->workers,
                                         .max_writes = o->max_writes,
+                                        .script_cpu_us = o->script_cpu_us,
                                         .seed = random_u64(&random),
                                         .on_fatal = on_fatal,
                                         .ud = p},
@@ -164,9 +165,10 @@ static void run_loop(struct program_state *p)
 
 static void close_all(struct program_state *p)
 {
-    if (p->exit_code == EXIT_CUT) { // something is still under way: nothing can be freed in order
+    // Something is still under way: nothing can be freed in order.
+    if (p->exit_code == EXIT_CUT || (p->host != NULL && host_stuck_workers(p->host) > 0)) {
         log_stop();
-        _exit(EXIT_CUT);
+        _exit(p->exit_code);
     }
     admin_free(p->admin);
     host_free(p->host);

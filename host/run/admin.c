@@ -75,11 +75,14 @@ static void get_metrics(void *ud, const struct server_request *req, struct serve
     metrics_render(a->metrics, &ret->body);
 }
 
+// The loop answers: it lives. Do the workers?
 static void get_healthz(void *ud, const struct server_request *req, struct server_response *ret)
 {
-    (void)ud;
+    const struct admin *a = ud;
     (void)req;
-    buf_add_str(&ret->body, "ok\n"); // the loop answers: it lives
+    bool alive = host_is_alive(a->host, &ret->body);
+    ret->status = alive ? 200 : 503;
+    buf_add_str(&ret->body, alive ? "ok\n" : "not alive\n");
 }
 
 static void get_readyz(void *ud, const struct server_request *req, struct server_response *ret)

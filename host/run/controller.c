@@ -213,6 +213,8 @@ struct controller *controller_new(const struct controller_env *env, struct scrip
                                                  .max_active = program_spec(script->program)->workers,
                                                  .seed = seed,
                                                  .owner = c});
+    controller_guard_open(c);
+    STAILQ_INIT(&c->asked);
     c->reconciled = reconciled_new(&(struct reconciled_options){.client = env->client,
                                                                 .discovery = env->discovery,
                                                                 .own = applier_own_writes(env->applier),
@@ -238,6 +240,7 @@ void controller_swap(struct controller *c, struct script *script)
     controller_open_subjects(c);
     controller_refresh_view(c);
     script_unref(old);
+    controller_guard_reset(c, "a new version has come");
     c->ready = subjects_synced(c) && inventory_is_loaded(c->inventory);
     if (c->ready) {
         controller_each_subject(c, restart_subject);
@@ -245,6 +248,14 @@ void controller_swap(struct controller *c, struct script *script)
     }
     log_info("script swapped", F_STR("script", script->name), F_STR("version", program_hash(script->program)),
              F_STR("from", script->where));
+}
+
+void controller_retry(struct controller *c)
+{
+    log_info("script is tried again", F_STR("script", c->script->name));
+    controller_guard_reset(c, "it was asked for");
+    if (c->ready)
+        controller_each_subject(c, restart_subject);
 }
 
 // ---- stopping
@@ -255,9 +266,11 @@ static void destroy(void *ud)
     void (*on_gone)(void *) = c->on_gone;
     void *gone_ud = c->gone_ud;
     controller_finalize_close(c);
+    controller_when_close(c);
     controller_goings_close(c);
     reconciled_free(c->reconciled);
     queue_free(c->queue);
+    controller_guard_close(c);
     deps_forget_owner(c->env->deps, c);
     controller_close_informers(c);
     inventory_free(c->inventory);
@@ -326,7 +339,7 @@ size_t controller_pending(const struct controller *c)
 void controller_wake(struct controller *c, const char *key)
 {
     if (!c->stopping)
-        queue_add(c->queue, key);
+        controller_add(c, key);
 }
 
 static void on_child(struct controller *c, const struct object *child)
@@ -334,7 +347,7 @@ static void on_child(struct controller *c, const struct object *child)
     const char *uid = object_label(child, MARKS_LABEL_OWNER);
     const char *key = uid == NULL ? NULL : controller_key_of_uid(c, uid);
     if (key != NULL)
-        queue_add(c->queue, key);
+        controller_add(c, key);
 }
 
 void controller_on_change(struct controller *c, struct informer *informer, struct object *old,

@@ -3,6 +3,7 @@
 #define RUN_CONTROLLER_INTERNAL_H
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 #include "run/controller.h"
 #include "run/key_state.h"
@@ -18,6 +19,8 @@ struct controller_metrics {
 };
 
 struct reconciled;
+struct guard;
+struct question;
 struct subject_id; // UID -> key
 struct namespace_check;
 struct comings_and_goings;
@@ -49,11 +52,13 @@ struct controller {
     void *state_ud;
     struct controller_metrics m;
     struct reconciled *reconciled; // reports failing keys on their subjects
-    size_t questions;              // evaluations of `when` under way
-    bool drained;                  // stopping, and no key is in process
-    bool fields_refused;           // the server can not select by the script's fields: the host does
+    struct guard *guard;
+    size_t questions;                  // evaluations of `when` under way
+    STAILQ_HEAD(, question) asked;     // those that wait until fewer are
+    bool drained;                      // stopping, and no key is in process
+    bool fields_refused;               // the server can not select by the script's fields: the host does
     struct comings_and_goings *goings; // what became of subjects that are no longer there
-    struct namespace_check *check; // is a subject's namespace going away?
+    struct namespace_check *check;     // is a subject's namespace going away?
     pthread_mutex_t view_lock;
     struct controller_view *view; // what workers take
 };
@@ -83,6 +88,7 @@ void controller_on_subject(struct controller *c, struct object *old, struct obje
 
 // controller_when.c: the script's `when`, evaluated on a worker
 void controller_ask_when(struct controller *c, const char *key, struct object *new);
+void controller_when_close(struct controller *c);
 // A pass of the key has ended: what changed while it ran is judged now.
 void controller_ask_after_pass(struct controller *c, const char *key, const struct object *subject);
 
@@ -100,6 +106,24 @@ void controller_view_leavers(const struct controller *c, struct controller_view 
 void controller_finalize_failed(struct controller *c, const struct outcome *o, bool terminating);
 void controller_finalize_tell(struct controller *c, const struct outcome *o);
 void controller_finalize_close(struct controller *c);
+
+// controller_guard.c: what keeps one script from hurting the others
+struct question_cost { // of an evaluation of `when`
+    const char *key;
+    uint64_t start_ms, cpu_us;
+    enum pass_end end;
+    const struct err *err;
+    bool stuck;
+};
+void controller_guard_open(struct controller *c);
+void controller_guard_close(struct controller *c);
+void controller_guard_pass(struct controller *c, const struct outcome *o);
+void controller_guard_question(struct controller *c, const struct question_cost *cost);
+bool controller_guard_may_ask(const struct controller *c); // `when`
+void controller_guard_reset(struct controller *c, const char *why);
+// An input of the key has changed: queue_add, and a script that is in quarantine for nothing but errors gets
+// a pass for it.
+void controller_add(struct controller *c, const char *key);
 
 // controller_outcome.c
 void controller_open_metrics(struct controller *c);

@@ -118,6 +118,6 @@ void controller_on_subject(struct controller *c, struct object *old, struct obje
         return;
     char *key = controller_key(object_namespace(o), object_name(o));
     if (matters(c, old, new, key))
-        queue_add(c->queue, key);
+        controller_add(c, key);
     free(key);
 }

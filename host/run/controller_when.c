@@ -1,5 +1,6 @@
 // The script's own predicate, when(old, new), evaluated on a worker: old is the subject as of the last pass
-// that went through. One question a key at a time. Whatever is not a clear "no" is followed by a pass.
+// that went through. One question a key at a time, a few a script. Whatever is not a clear "no" is followed
+// by a pass, and so is a change of a script that has to wait.
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +12,21 @@
 #include "run/predicate.h"
 #include "run/workers.h"
 
+enum { ASKED_MAX = 4 }; // at once by one script: tasks come before all scripts' keys
+
 struct question {
-    struct dispatch_task task; // first: the dispatcher knows it by this
-    struct message message;
+    struct dispatch_task task;   // first: the dispatcher knows it by this
+    STAILQ_ENTRY(question) next; // while it waits
+    struct clock *clock;
+    bool given_up;
     struct controller *controller;
     struct script *script;    // +1
     struct object *old, *new; // +1 each
     char *key;
     bool yes;
     struct err err; // why it could not be answered
+    enum pass_end end;
+    uint64_t start_ms, cpu_us;
 };
 
 static void question_free(struct question *q)
@@ -66,7 +73,7 @@ static void take_answer(struct controller *c, const struct question *q)
     else
         k->when_problem = 0;
     if (q->yes) {
-        queue_add(c->queue, q->key);
+        controller_add(c, q->key);
         return;
     }
     struct object *now = again ? current(c, q->key, object_uid(q->new)) : NULL;
@@ -75,15 +82,47 @@ static void take_answer(struct controller *c, const struct question *q)
     object_unref(now);
 }
 
+static void ask_waiting(struct controller *c);
+
+static void answered(struct controller *c, const struct question *q, bool stuck)
+{
+    c->questions--;
+    if (!c->stopping) {
+        if (c->script == q->script)
+            controller_guard_question(c, &(struct question_cost){.key = q->key,
+                                                                 .start_ms = q->start_ms,
+                                                                 .cpu_us = q->cpu_us,
+                                                                 .end = q->end,
+                                                                 .err = &q->err,
+                                                                 .stuck = stuck});
+        take_answer(c, q);
+        ask_waiting(c);
+    }
+    controller_end_if_idle(c);
+}
+
 static void deliver(struct message *m)
 {
-    struct question *q = (struct question *)((char *)m - offsetof(struct question, message));
-    struct controller *c = q->controller;
-    c->questions--;
-    if (!c->stopping)
-        take_answer(c, q);
+    struct question *q = (struct question *)((char *)m - offsetof(struct question, task.message));
+    if (!q->given_up)
+        answered(q->controller, q, false);
     question_free(q);
-    controller_end_if_idle(c);
+}
+
+// What the worker may still write is left alone.
+static void give_up(struct dispatch_task *t)
+{
+    struct question *q = (struct question *)t;
+    struct question answer = {.controller = q->controller,
+                              .script = q->script,
+                              .old = q->old,
+                              .new = q->new,
+                              .key = q->key,
+                              .yes = true,
+                              .end = PASS_CANCELED};
+    q->given_up = true;
+    err_set(&answer.err, ERR_CANCELED, "when: it is stuck in a function; its worker was given up");
+    answered(q->controller, &answer, true);
 }
 
 // ---- the question
@@ -95,6 +134,7 @@ static void evaluate(struct dispatch_task *t, void *worker)
     struct world_view world = {.script = q->script, .subject = q->new};
     struct pass_output out;
     in.ud = &world;
+    q->start_ms = clock_now_ms(q->clock);
     in.old_json = object_json(q->old, &in.old_len);
     in.object_json = object_json(q->new, &in.object_len);
     pass_run(worker_runner(worker), &in, &out);
@@ -104,15 +144,52 @@ static void evaluate(struct dispatch_task *t, void *worker)
         q->err = (struct err){0};
     else if (q->err.code == 0)
         err_set(&q->err, ERR_SCRIPT, "when: %s", pass_end_name(out.end));
+    q->end = out.end;
+    q->cpu_us = out.cpu_us;
     pass_output_fini(&out);
-    q->message.run = deliver;
-    loop_post(q->controller->env->loop, &q->message);
+}
+
+static void submit(struct controller *c, struct question *q)
+{
+    c->questions++;
+    dispatch_submit(c->env->dispatcher, &q->task);
+}
+
+static struct question *take_waiting(struct controller *c)
+{
+    struct question *q = STAILQ_FIRST(&c->asked);
+    if (q != NULL)
+        STAILQ_REMOVE_HEAD(&c->asked, next);
+    return q;
+}
+
+// A script that has to wait gets no answers either: its keys are queued.
+static void ask_waiting(struct controller *c)
+{
+    struct question *q;
+    while ((c->questions < ASKED_MAX || !controller_guard_may_ask(c)) && (q = take_waiting(c)) != NULL) {
+        if (controller_guard_may_ask(c)) {
+            submit(c, q);
+            continue;
+        }
+        q->yes = true;
+        take_answer(c, q);
+        question_free(q);
+    }
+}
+
+void controller_when_close(struct controller *c)
+{
+    struct question *q;
+    while ((q = take_waiting(c)) != NULL)
+        question_free(q);
 }
 
 static void ask(struct controller *c, const char *key, struct key_state *k, struct object *new)
 {
     struct question *q = xcalloc(1, sizeof *q);
-    *q = (struct question){.task = {.run = evaluate},
+    *q = (struct question){.task = {.run = evaluate, .message = {.run = deliver}, .give_up = give_up},
+                           .clock = loop_clock(c->env->loop),
                            .controller = c,
                            .script = script_ref(c->script),
                            .old = object_ref(k->last),
@@ -120,8 +197,8 @@ static void ask(struct controller *c, const char *key, struct key_state *k, stru
                            .key = xstrdup(key)};
     k->asking = true;
     k->ask_again = false;
-    c->questions++;
-    dispatch_submit(c->env->dispatcher, &q->task);
+    STAILQ_INSERT_TAIL(&c->asked, q, next);
+    ask_waiting(c);
 }
 
 void controller_ask_when(struct controller *c, const char *key, struct object *new)
@@ -137,7 +214,7 @@ void controller_ask_when(struct controller *c, const char *key, struct object *n
         return;
     }
     if (k == NULL || k->last == NULL || k->failed)
-        queue_add(c->queue, key);
+        controller_add(c, key);
     else if (k->asking)
         k->ask_again = true;
     else

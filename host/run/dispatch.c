@@ -157,6 +157,9 @@ bool dispatch_take(struct dispatcher *d, struct dispatch_item *ret)
     bool got;
     while (!(got = take_task(d, ret) || take_key(d, ret)) && !d->shut)
         pthread_cond_wait(&d->ready, &d->lock);
+    if (got && (d->turns != NULL || d->tasks != NULL))
+        pthread_cond_signal(
+            &d->ready); // much may have become ready at once: the next one is woken by this one
     dispatch_unlock(d);
     return got;
 }

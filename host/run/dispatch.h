@@ -7,12 +7,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/mailbox.h"
+
 struct dispatcher;
 struct queue;
 
 struct dispatch_task {
     struct dispatch_task *next;
-    void (*run)(struct dispatch_task *t, void *worker); // on a worker; owns t
+    void (*run)(struct dispatch_task *t, void *worker); // on a worker
+    struct message message;                             // posted to the loop when `run` has returned; owns t
+    // Loop thread, instead of the message: the worker does not come back from `run`. The task is not freed
+    // now, since the worker may still touch it, but when the message comes after all.
+    void (*give_up)(struct dispatch_task *t);
 };
 
 // What a worker got: a task, or a key of a queue.

@@ -14,7 +14,7 @@
 #include "run/scripts.h"
 #include "run/workers.h"
 
-enum { NAMESPACE_RETRY_MS = 5000 };
+enum { NAMESPACE_RETRY_MS = 5000, STUCK_MAX = 4 };
 
 struct host {
     struct host_options o;
@@ -309,6 +309,7 @@ static void open_running(struct host *h)
     h->workers = workers_new(&(struct workers_options){.loop = o->loop,
                                                        .threads = o->workers,
                                                        .env = &h->pass_env,
+                                                       .metrics = o->metrics,
                                                        .view = controller_take_view,
                                                        .on_outcome = controller_on_outcome});
     h->controller_env = (struct controller_env){.loop = o->loop,
@@ -325,6 +326,7 @@ static void open_running(struct host *h)
                                                 .metrics = o->metrics,
                                                 .namespaces = o->namespaces,
                                                 .seed = o->seed,
+                                                .script_cpu_us = o->script_cpu_us,
                                                 .workers = o->workers == 0 ? 1 : o->workers};
     h->scripts = scripts_new(&h->controller_env, &h->script_host);
     h->leftovers = leftovers_new(&(struct leftovers_options){.client = o->client,
@@ -393,7 +395,7 @@ void host_stop(struct host *h, void (*on_stopped)(void *ud), void *ud)
 
 void host_free(struct host *h)
 {
-    if (h == NULL)
+    if (h == NULL || host_stuck_workers(h) > 0)
         return;
     source_folder_free(h->folder);
     leftovers_free(h->leftovers);
@@ -416,6 +418,19 @@ void host_free(struct host *h)
 
 // ---- what is seen from outside
 
+unsigned host_stuck_workers(const struct host *h)
+{
+    return workers_stuck(h->workers);
+}
+
+bool host_is_alive(const struct host *h, struct buf *why)
+{
+    unsigned stuck = host_stuck_workers(h);
+    if (stuck > STUCK_MAX)
+        buf_addf(why, "%u workers are stuck in passes that do not end\n", stuck);
+    return stuck <= STUCK_MAX;
+}
+
 struct readiness {
     struct buf *why;
     bool ready;
@@ -433,8 +448,10 @@ static void say_script(void *ud, struct controller *c)
     struct err why = {0};
     enum controller_state state = controller_state(c, &why);
     struct readiness *r = ud;
-    char *what = xasprintf("script %s (%s)", controller_script(c)->name, controller_state_name(state));
-    // A kind that is missing or forbidden is its script's trouble, not the host's.
+    bool quarantined = controller_quarantined(c, &why);
+    char *what = xasprintf("script %s (%s)", controller_script(c)->name,
+                           quarantined ? "quarantined" : controller_state_name(state));
+    // A kind that is missing or forbidden, or a quarantine, is its script's trouble, not the host's.
     say(r, state != CONTROLLER_SYNCING, what, why.text);
     free(what);
 }

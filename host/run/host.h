@@ -30,6 +30,7 @@ struct host_options { // all borrowed for the host's life
     const struct strset *namespaces; // confined to these; NULL or empty: no limit
     unsigned workers;                // threads; 0: inline
     unsigned max_writes;             // 0: 64
+    uint64_t script_cpu_us;          // CPU time a script may use a minute; 0: 10 s
     uint64_t seed;
     // Random bytes of the host's own key, when it has to be made; NULL: the kernel's.
     void (*key_bytes)(void *ud, uint8_t *out, size_t n);
@@ -44,6 +45,10 @@ void host_start(struct host *h);
 // No new keys; passes and writes under way finish; streams close; then on_stopped.
 void host_stop(struct host *h, void (*on_stopped)(void *ud), void *ud);
 void host_free(struct host *h); // after on_stopped, or before host_start
+// Workers that are stuck for good: then nothing may be freed, not what the host was given either.
+unsigned host_stuck_workers(const struct host *h);
+// Does the process do its work, or is a new one needed?
+bool host_is_alive(const struct host *h, struct buf *why);
 
 // Are the scripts known and their kinds synced? The text says what is not ("[+]discovery ok" a line).
 bool host_is_ready(struct host *h, struct buf *why);

@@ -8,6 +8,8 @@
 #define MARKS_LABEL_INVENTORY "tidelock.dev/inventory" // on the host's own inventory ConfigMaps: "true"
 #define MARKS_ANNOTATION_PAUSED "tidelock.dev/paused"  // on subjects and scripts ConfigMaps: "true"
 
+#define MARKS_ANNOTATION_RETRY "tidelock.dev/retry" // on scripts ConfigMaps: another value ends a quarantine
+
 #define MARKS_LABEL_KEEP "tidelock.dev/keep"   // on children: "true": neither pruned nor collected
 #define MARKS_LABEL_ORDER "tidelock.dev/order" // on children that waited for others: how many, in a row
 

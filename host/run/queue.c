@@ -27,6 +27,8 @@ struct item {
 
 TAILQ_HEAD(order, item);
 
+enum gate { GATE_OPEN, GATE_SHUT, GATE_ONE };
+
 struct queue_metrics {
     struct series *depth, *adds, *retries, *wait, *work, *active;
 };
@@ -43,6 +45,8 @@ struct queue {
     struct heap timers;
     struct loop_timer *timer; // for the earliest of timers
     size_t depth, active;
+    enum gate gate, gate_next; // next: what the gate's timer makes of it
+    struct loop_timer *gate_timer;
     bool shut;
     void (*on_drained)(void *ud);
     void *drained_ud;
@@ -65,8 +69,8 @@ static const struct metric_def def_work = {"workqueue_work_duration_seconds",
                                            "How long a key is in process, its writes included.",
                                            METRIC_HISTOGRAM, "name,controller", EXP_BUCKETS};
 
-static const struct metric_def def_active = {"controller_runtime_active_workers", "Keys in process.", METRIC_GAUGE,
-                                             "controller"};
+static const struct metric_def def_active = {"controller_runtime_active_workers", "Keys in process.",
+                                             METRIC_GAUGE, "controller"};
 
 static void open_metrics(struct queue *q, struct metrics *m, const char *name)
 {
@@ -79,6 +83,7 @@ static void open_metrics(struct queue *q, struct metrics *m, const char *name)
 }
 
 static void on_timer(void *ud);
+static void on_gate_timer(void *ud);
 
 struct queue *queue_new(const struct queue_options *o)
 {
@@ -91,6 +96,7 @@ struct queue *queue_new(const struct queue_options *o)
     random_init(&q->random, o->seed);
     TAILQ_INIT(&q->order);
     q->timer = loop_timer_new(o->loop, on_timer, q);
+    q->gate_timer = loop_timer_new(o->loop, on_gate_timer, q);
     open_metrics(q, o->metrics, o->name);
     return q;
 }
@@ -115,6 +121,7 @@ void queue_free(struct queue *q)
         free_item(q, i);
     heap_fini(&q->timers);
     loop_timer_free(q->timer);
+    loop_timer_free(q->gate_timer);
     series_set(q->m.depth, 0);
     free(q);
 }
@@ -294,17 +301,18 @@ enum queue_place queue_place(const struct queue *q, const char *key)
 {
     dispatch_lock(q->dispatcher);
     const struct item *i = find(q, key);
-    enum queue_place place = i == NULL     ? QUEUE_ELSEWHERE
-                             : i->waiting  ? QUEUE_WAITING
-                             : i->active   ? QUEUE_ACTIVE
-                                           : QUEUE_ELSEWHERE;
+    enum queue_place place = i == NULL    ? QUEUE_ELSEWHERE
+                             : i->waiting ? QUEUE_WAITING
+                             : i->active  ? QUEUE_ACTIVE
+                                          : QUEUE_ELSEWHERE;
     dispatch_unlock(q->dispatcher);
     return place;
 }
 
 bool queue_has_ready_locked(const struct queue *q)
 {
-    return !q->shut && !TAILQ_EMPTY(&q->order) && (q->max_active == 0 || q->active < (size_t)q->max_active);
+    return !q->shut && q->gate != GATE_SHUT && !TAILQ_EMPTY(&q->order) &&
+           (q->max_active == 0 || q->active < (size_t)q->max_active);
 }
 
 const char *queue_pop_locked(struct queue *q)
@@ -316,6 +324,8 @@ const char *queue_pop_locked(struct queue *q)
     i->waiting = false;
     i->active = true;
     i->taken_us = now_us(q);
+    if (q->gate == GATE_ONE)
+        q->gate = GATE_SHUT;
     q->depth--;
     q->active++;
     series_set(q->m.active, (double)q->active);
@@ -355,6 +365,58 @@ void queue_set_limiter(struct queue *q, const struct limiter *l, int max_active)
     dispatch_ready_locked(q->dispatcher, q);
     dispatch_unlock(q->dispatcher);
     dispatch_wake(q->dispatcher);
+}
+
+static void set_gate(struct queue *q, enum gate gate)
+{
+    dispatch_lock(q->dispatcher);
+    q->gate = gate;
+    dispatch_ready_locked(q->dispatcher, q);
+    dispatch_unlock(q->dispatcher);
+    if (gate != GATE_SHUT)
+        dispatch_wake(q->dispatcher);
+}
+
+static void on_gate_timer(void *ud)
+{
+    struct queue *q = ud;
+    set_gate(q, q->gate_next);
+}
+
+void queue_hold(struct queue *q, uint64_t until_ms, bool one)
+{
+    uint64_t now = loop_now_ms(q->loop);
+    q->gate_next = one ? GATE_ONE : GATE_OPEN;
+    loop_timer_stop(q->gate_timer);
+    set_gate(q, until_ms > now ? GATE_SHUT : q->gate_next);
+    if (until_ms > now && until_ms != UINT64_MAX)
+        loop_timer_start(q->gate_timer, until_ms - now);
+}
+
+void queue_release(struct queue *q)
+{
+    loop_timer_stop(q->gate_timer);
+    if (queue_is_held(q))
+        set_gate(q, GATE_OPEN);
+}
+
+bool queue_is_held(const struct queue *q)
+{
+    dispatch_lock(q->dispatcher);
+    bool held = q->gate != GATE_OPEN;
+    dispatch_unlock(q->dispatcher);
+    return held;
+}
+
+void queue_put_first(struct queue *q, const char *key)
+{
+    dispatch_lock(q->dispatcher);
+    struct item *i = find(q, key);
+    if (i != NULL && i->waiting) {
+        TAILQ_REMOVE(&q->order, i, order);
+        TAILQ_INSERT_HEAD(&q->order, i, order);
+    }
+    dispatch_unlock(q->dispatcher);
 }
 
 size_t queue_depth(const struct queue *q)

@@ -48,8 +48,14 @@ enum queue_place queue_place(const struct queue *q, const char *key);
 unsigned queue_failures(const struct queue *q, const char *key);
 void queue_done(struct queue *q, const char *key); // each key taken is given back once
 void queue_set_limiter(struct queue *q, const struct limiter *l, int max_active);
-size_t queue_depth(const struct queue *q);  // waiting, without the delayed
-size_t queue_active(const struct queue *q); // in process
+// No key is given out before `until_ms` of the loop's clock (UINT64_MAX: before the next call). Then all are,
+// or, with `one`, a single key and none after it before the next call. A later call replaces an earlier one.
+void queue_hold(struct queue *q, uint64_t until_ms, bool one);
+void queue_release(struct queue *q);
+bool queue_is_held(const struct queue *q);
+void queue_put_first(struct queue *q, const char *key); // the next to be given out, if it waits
+size_t queue_depth(const struct queue *q);              // waiting, without the delayed
+size_t queue_active(const struct queue *q);             // in process
 // No key is given out from now on; adds are ignored. on_drained is called on the loop once nothing is in
 // process.
 void queue_shut(struct queue *q, void (*on_drained)(void *ud), void *ud);

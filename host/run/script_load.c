@@ -4,99 +4,120 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "run/workers.h"
+
+// CPU time of the main chunks: all of them, and one; and what compiling counts for.
+enum { BUDGET_US = 1000 * 1000, FILE_US = 100 * 1000, BYTES_A_US = 20 };
 
 struct job {
-    struct dispatch_task task; // first: the dispatcher knows it by this
-    struct message message;
-    struct loop *loop;
-    struct source_file *files; // copies of all .lua files that are no specs
-    struct source_file *texts; // and of those that are no Lua
-    size_t text_count;
+    struct dispatch_task task;  // first: the dispatcher knows it by this
+    struct program_file *files; // copies of all .lua files that are no specs
+    struct program_file *texts; // and of those that are no Lua
+    size_t count, text_count;
     struct script_load *load;
+    bool given_up;
     void (*on_done)(void *ud, struct script_load *load);
     void *ud;
 };
 
+static void free_files(struct program_file *files, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free((char *)files[i].name);
+        free((char *)files[i].text);
+    }
+    free(files);
+}
+
 static void deliver(struct message *m)
 {
-    struct job *j = (struct job *)((char *)m - offsetof(struct job, message));
-    struct script_load *load = j->load;
-    for (size_t i = 0; i < load->count; i++) {
-        free(j->files[i].name);
-        free(j->files[i].text);
-    }
-    for (size_t i = 0; i < j->text_count; i++) {
-        free(j->texts[i].name);
-        free(j->texts[i].text);
-    }
-    free(j->files);
-    free(j->texts);
-    j->on_done(j->ud, load);
+    struct job *j = (struct job *)((char *)m - offsetof(struct job, task.message));
+    free_files(j->files, j->count);
+    free_files(j->texts, j->text_count);
+    if (j->given_up)
+        script_load_free(j->load);
+    else
+        j->on_done(j->ud, j->load);
     free(j);
 }
 
-static struct program_file program_file_of(const struct source_file *f)
+static struct script_load *load_new(const struct job *j, const char *origin, uint64_t generation)
 {
-    return (struct program_file){f->name, f->text, f->len};
+    struct script_load *load = xcalloc(1, sizeof *load);
+    load->origin = xstrdup(origin);
+    load->generation = generation;
+    load->count = j->count;
+    load->files = xcalloc(j->count + 1, sizeof load->files[0]);
+    for (size_t i = 0; i < j->count; i++)
+        load->files[i].name = xstrdup(j->files[i].name);
+    return load;
 }
 
-static void compile_one(struct job *j, size_t i)
+static void compile_one(struct script_load *load, struct program_files *files, size_t i,
+                        struct pass_runner *runner)
 {
-    struct script_load *load = j->load;
-    struct program_file *modules = xcalloc(load->count, sizeof modules[0]);
-    struct program_file *texts = xcalloc(j->text_count + 1, sizeof texts[0]);
-    struct program_options o = {.main = program_file_of(&j->files[i]),
-                                .modules = modules,
-                                .texts = texts,
-                                .text_count = j->text_count};
-    for (size_t k = 0; k < j->text_count; k++)
-        texts[k] = program_file_of(&j->texts[k]);
-    for (size_t k = 0; k < load->count; k++)
-        if (k != i)
-            modules[o.module_count++] = program_file_of(&j->files[k]);
-    int r = program_new(&o, &load->files[i].program, &load->files[i].err);
+    struct script_load_file *f = &load->files[i];
+    uint64_t left = load->cpu_us < BUDGET_US ? BUDGET_US - load->cpu_us : 0, used;
+    if (left == 0) {
+        err_set(
+            &f->err, ERR_LIMIT,
+            "%s: the files before it took %d ms of CPU time to be read, which is all that a bundle may use: "
+            "let main chunks only build their tables",
+            f->name, BUDGET_US / 1000);
+        return;
+    }
+    int r = program_of_files(files, i, runner, left < FILE_US ? left : FILE_US, &f->program, &used, &f->err);
     if (r < 0)
-        load->files[i].err.code = r;
-    free(modules);
-    free(texts);
+        f->err.code = r;
+    load->cpu_us += used;
 }
 
 static void compile_all(struct dispatch_task *t, void *worker)
 {
     struct job *j = (struct job *)t;
-    (void)worker;
-    for (size_t i = 0; i < j->load->count; i++)
-        compile_one(j, i);
-    j->message.run = deliver;
-    loop_post(j->loop, &j->message);
+    struct program_files *files = program_files_new(j->files, j->count, j->texts, j->text_count);
+    for (size_t i = 0; i < j->count; i++)
+        compile_one(j->load, files, i, worker_runner(worker));
+    program_files_unref(files);
+    for (size_t i = 0; i < j->count; i++)
+        j->load->cpu_us += j->files[i].len / BYTES_A_US;
 }
 
-void script_load_start(struct loop *l, struct dispatcher *d, const struct source_bundle *b,
-                       uint64_t generation, void (*on_done)(void *ud, struct script_load *load), void *ud)
+static void give_up(struct dispatch_task *t)
+{
+    struct job *j = (struct job *)t;
+    struct script_load *load = load_new(j, j->load->origin, j->load->generation);
+    for (size_t i = 0; i < load->count; i++)
+        err_set(
+            &load->files[i].err, ERR_LIMIT,
+            "%s: the bundle can not be read: one of its main chunks is stuck in a function that does not end",
+            load->files[i].name);
+    j->given_up = true;
+    j->on_done(j->ud, load);
+}
+
+static struct program_file copy_of(const struct source_file *f)
+{
+    return (struct program_file){xstrdup(f->name), xmemdup(f->text, f->len), f->len};
+}
+
+void script_load_start(struct dispatcher *d, const struct source_bundle *b, uint64_t generation,
+                       void (*on_done)(void *ud, struct script_load *load), void *ud)
 {
     struct job *j = xcalloc(1, sizeof *j);
-    struct script_load *load = xcalloc(1, sizeof *load);
-    *j = (struct job){.task = {.run = compile_all}, .loop = l, .load = load, .on_done = on_done, .ud = ud};
-    load->origin = xstrdup(b->origin);
-    load->generation = generation;
-    load->files = xcalloc(b->count + 1, sizeof load->files[0]);
+    j->task = (struct dispatch_task){.run = compile_all, .message = {.run = deliver}, .give_up = give_up};
+    j->on_done = on_done;
+    j->ud = ud;
     j->files = xcalloc(b->count + 1, sizeof j->files[0]);
     j->texts = xcalloc(b->count + 1, sizeof j->texts[0]);
     for (size_t i = 0; i < b->count; i++) {
         const struct source_file *f = &b->files[i];
-        struct source_file copy = {xstrdup(f->name), xmemdup(f->text, f->len), f->len};
-        if (!source_is_lua(f->name)) {
-            j->texts[j->text_count++] = copy;
-            continue;
-        }
-        if (source_is_spec(f->name)) {
-            free(copy.name);
-            free(copy.text);
-            continue;
-        }
-        j->files[load->count] = copy;
-        load->files[load->count++].name = xstrdup(f->name);
+        if (!source_is_lua(f->name))
+            j->texts[j->text_count++] = copy_of(f);
+        else if (!source_is_spec(f->name))
+            j->files[j->count++] = copy_of(f);
     }
+    j->load = load_new(j, b->origin, generation);
     dispatch_submit(d, &j->task);
 }
 

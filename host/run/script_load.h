@@ -1,9 +1,8 @@
-// Compiling a bundle, on a worker: which of its files are scripts, which are modules, which are wrong. The
-// result comes back to the loop.
+// Compiling a bundle, on a worker, within a budget: which of its files are scripts, which are modules, which
+// are wrong. The result comes back to the loop.
 #ifndef RUN_SCRIPT_LOAD_H
 #define RUN_SCRIPT_LOAD_H
 
-#include "io/loop.h"
 #include "run/dispatch.h"
 #include "run/source.h"
 #include "script/program.h"
@@ -19,11 +18,12 @@ struct script_load {
     uint64_t generation;
     struct script_load_file *files; // the .lua files that are no specs
     size_t count;
+    uint64_t cpu_us; // that it took, about
 };
 
 // Copies what it needs of the bundle. on_done (loop) takes the result.
-void script_load_start(struct loop *l, struct dispatcher *d, const struct source_bundle *b,
-                       uint64_t generation, void (*on_done)(void *ud, struct script_load *load), void *ud);
+void script_load_start(struct dispatcher *d, const struct source_bundle *b, uint64_t generation,
+                       void (*on_done)(void *ud, struct script_load *load), void *ud);
 void script_load_free(struct script_load *load); // programs that are still there too
 
 // Does the bundle still stand for the script `name` that came from `file`: by a file that is broken now, or

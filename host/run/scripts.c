@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/strset.h"
 #include "run/script_load.h"
+#include "run/share.h"
 
 // A script of a bundle. It runs, or waits: its identity is taken by another, or an older controller of it is
 // still ending.
@@ -16,6 +17,7 @@ struct entry {
     struct scripts *set;
     struct script *script;
     char *file;
+    char *retry; // value of the annotation, or NULL: another one ends a quarantine
     struct origin *origin;
     struct controller *controller; // NULL: waits
     bool stopping;                 // the controller is on its way out; the entry waits
@@ -29,6 +31,10 @@ struct origin {
     char *name;
     struct source_bundle *bundle; // the latest
     uint64_t generation;          // of the latest; older compilations are dropped
+    uint64_t loading;             // the generation that is being compiled, or 0: one at a time
+    struct scripts *set;
+    struct share share;       // of CPU time for that
+    struct loop_timer *later; // when it is overdrawn
     bool removed;
     TAILQ_ENTRY(origin) all;
 };
@@ -62,6 +68,7 @@ static void origin_free(struct scripts *s, struct origin *o)
 {
     TAILQ_REMOVE(&s->origins, o, all);
     source_bundle_free(o->bundle);
+    loop_timer_free(o->later);
     free(o->name);
     free(o);
 }
@@ -71,6 +78,7 @@ static void entry_free(struct scripts *s, struct entry *e)
     TAILQ_REMOVE(&s->entries, e, all);
     script_unref(e->script);
     free(e->file);
+    free(e->retry);
     free(e);
 }
 
@@ -192,12 +200,19 @@ static void on_state_change(void *ud, struct controller *c)
     tell(e->set, e->origin, "Warning", state == CONTROLLER_FORBIDDEN ? "Forbidden" : "KindMissing", why.text);
 }
 
+static void on_notice(void *ud, const char *type, const char *reason, const char *text)
+{
+    struct entry *e = ud;
+    tell(e->set, e->origin, type, reason, text);
+}
+
 static void start_entry(struct scripts *s, struct entry *e)
 {
     e->refused = false;
     e->controller = controller_new(s->env, script_ref(e->script));
     controller_pause(e->controller, e->origin->bundle->paused);
     controller_on_state_change(e->controller, on_state_change, e);
+    controller_on_notice(e->controller, on_notice, e);
     char *text = xasprintf("script %s, version %s, subject %s", e->script->name,
                            program_hash(e->script->program), e->script->subject->text);
     tell(s, e->origin, "Normal", "ScriptLoaded", text);
@@ -241,6 +256,15 @@ static void settle(struct scripts *s)
 
 // ---- what a bundle holds
 
+// Has a person asked for another try?
+static bool is_retry(struct entry *e, const char *retry)
+{
+    bool other = !str_eq(e->retry, retry);
+    free(e->retry);
+    e->retry = xstrdup(retry);
+    return other;
+}
+
 static void put_script(struct scripts *s, struct origin *o, const char *file, struct script *script)
 {
     struct entry *e;
@@ -254,9 +278,11 @@ static void put_script(struct scripts *s, struct origin *o, const char *file, st
         e->script = script;
         e->file = xstrdup(file);
         e->origin = o;
+        is_retry(e, o->bundle->retry);
         TAILQ_INSERT_TAIL(&s->entries, e, all);
         return;
     }
+    bool retry = is_retry(e, o->bundle->retry);
     bool same = strcmp(program_hash(e->script->program), program_hash(script->program)) == 0;
     free(e->file);
     e->file = xstrdup(file);
@@ -272,8 +298,11 @@ static void put_script(struct scripts *s, struct origin *o, const char *file, st
     } else {
         script_unref(script);
     }
-    if (e->controller != NULL && !e->stopping)
-        controller_pause(e->controller, o->bundle->paused);
+    if (e->controller == NULL || e->stopping)
+        return;
+    if (same && retry)
+        controller_retry(e->controller);
+    controller_pause(e->controller, o->bundle->paused);
 }
 
 static bool has_file(struct scripts *s, const struct origin *o, const char *file)
@@ -307,11 +336,19 @@ static void drop_missing(struct scripts *s, const struct origin *o, const struct
     }
 }
 
+static void compile(struct origin *o);
+
 static void on_loaded(void *ud, struct script_load *load)
 {
     struct scripts *s = ud;
     struct origin *o = find_origin(s, load->origin);
     s->loading--;
+    if (o != NULL && o->loading == load->generation) {
+        o->loading = 0;
+        share_spend(&o->share, load->cpu_us, loop_now_ms(s->env->loop));
+        if (o->generation != load->generation)
+            compile(o);
+    }
     if (s->stopped || o == NULL || o->generation != load->generation) {
         script_load_free(load);
         check_stopped(s);
@@ -334,6 +371,41 @@ static void on_loaded(void *ud, struct script_load *load)
     settle(s);
 }
 
+// Compiles the latest of the bundle; not at once if one is being compiled, or too much CPU time went into it.
+static void compile(struct origin *o)
+{
+    struct scripts *s = o->set;
+    uint64_t now = loop_now_ms(s->env->loop), due = share_due_ms(&o->share, now);
+    if (s->stopped || o->removed || o->loading != 0)
+        return;
+    if (due > now) {
+        log_warn("scripts change too often: compiling them takes too much CPU time", F_STR("from", o->name),
+                 F_INT("waits_ms", (int64_t)(due - now)));
+        loop_timer_start(o->later, due - now);
+        return;
+    }
+    s->loading++;
+    o->loading = o->generation;
+    script_load_start(s->env->dispatcher, o->bundle, o->generation, on_loaded, s);
+}
+
+static void compile_later(void *ud)
+{
+    compile(ud);
+}
+
+static struct origin *add_origin(struct scripts *s, const char *name)
+{
+    struct origin *o = xcalloc(1, sizeof *o);
+    uint64_t cpu_us = s->env->script_cpu_us;
+    o->name = xstrdup(name);
+    o->set = s;
+    share_init(&o->share, cpu_us == 0 ? CONTROLLER_SCRIPT_CPU_US : cpu_us, loop_now_ms(s->env->loop));
+    o->later = loop_timer_new(s->env->loop, compile_later, o);
+    TAILQ_INSERT_TAIL(&s->origins, o, all);
+    return o;
+}
+
 void scripts_put(struct scripts *s, struct source_bundle *b)
 {
     if (s->stopped) {
@@ -341,16 +413,12 @@ void scripts_put(struct scripts *s, struct source_bundle *b)
         return;
     }
     struct origin *o = find_origin(s, b->origin);
-    if (o == NULL) {
-        o = xcalloc(1, sizeof *o);
-        o->name = xstrdup(b->origin);
-        TAILQ_INSERT_TAIL(&s->origins, o, all);
-    }
+    if (o == NULL)
+        o = add_origin(s, b->origin);
     source_bundle_free(o->bundle);
     o->bundle = b;
     o->generation = ++s->generation;
-    s->loading++;
-    script_load_start(s->env->loop, s->env->dispatcher, b, o->generation, on_loaded, s);
+    compile(o);
 }
 
 void scripts_remove(struct scripts *s, const char *name)

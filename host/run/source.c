@@ -22,6 +22,7 @@ void source_bundle_free(struct source_bundle *b)
     free(b->files);
     free(b->origin);
     free(b->ns);
+    free(b->retry);
     object_unref(b->about);
     free(b);
 }
@@ -88,6 +89,8 @@ int source_from_config_map(struct object *config_map, struct source_bundle **ret
     b->origin = xasprintf("ConfigMap %s/%s", object_namespace(config_map), object_name(config_map));
     b->ns = xstrdup(object_namespace(config_map));
     b->about = object_ref(config_map);
+    const char *retry = json_str(json_path(metadata, "annotations", MARKS_ANNOTATION_RETRY, NULL));
+    b->retry = xstrdup(retry);
     b->paused = paused != NULL && strcmp(paused, "true") == 0;
     if (created != NULL)
         (void)clock_parse_time(created, &b->created_us);

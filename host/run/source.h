@@ -22,6 +22,7 @@ struct source_bundle {
     int64_t created_us;   // the older of two with one identity runs; 0 for folders
     struct object *about; // the ConfigMap, for Events (+1 reference), or NULL
     bool paused;
+    char *retry;               // value of the annotation by which a person ends a quarantine, or NULL
     struct source_file *files; // sorted by name
     size_t count;
 };

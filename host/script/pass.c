@@ -81,6 +81,16 @@ size_t pass_runner_memory(const struct pass_runner *r)
     return sandbox_memory(r->sandbox);
 }
 
+struct sandbox *pass_runner_sandbox(struct pass_runner *r)
+{
+    return r->sandbox;
+}
+
+const struct budget *pass_runner_budget(const struct pass_runner *r)
+{
+    return sandbox_budget(r->sandbox);
+}
+
 static struct pass_limits fill_limits(const struct pass_limits *given)
 {
     struct pass_limits l = *given;
@@ -96,16 +106,16 @@ static struct pass_limits fill_limits(const struct pass_limits *given)
 static void push_entry(lua_State *L, const struct pass *p)
 {
     const struct program_code *code = program_code(p->in->program);
-    code_push(L, &code->main);
-    sandbox_call(L, 0, 1, code->main.name);
+    code_push(L, code->main);
+    sandbox_call(L, 0, 1, code->main->name);
     if (!lua_istable(L, -1))
         luaL_error(L,
                    "%s: returned no table this time; a script's table must not depend on what it runs with",
-                   code->main.name);
+                   code->main->name);
     lua_pushstring(L, p->in->entry);
     lua_rawget(L, -2);
     if (!lua_isfunction(L, -1))
-        luaL_error(L, "%s: has no function '%s'", code->main.name, p->in->entry);
+        luaL_error(L, "%s: has no function '%s'", code->main->name, p->in->entry);
     lua_replace(L, 1);
     lua_settop(L, 1);
 }

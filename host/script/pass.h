@@ -79,6 +79,8 @@ struct pass_runner;
 struct pass_runner *pass_runner_new(struct watchdog *w /* NULL: inline, deterministic */);
 void pass_runner_free(struct pass_runner *r);
 size_t pass_runner_memory(const struct pass_runner *r); // bytes of its arena, between passes
+const struct budget *
+pass_runner_budget(const struct pass_runner *r); // tells whose it is to watchdog_on_stuck
 // The output is filled in all cases; pass_output_fini frees it.
 void pass_run(struct pass_runner *r, const struct pass_input *in, struct pass_output *ret);
 void pass_output_fini(struct pass_output *o);

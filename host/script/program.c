@@ -17,31 +17,60 @@
 
 enum { CPU_US = 100000, MEMORY = 16 * 1024 * 1024, HASH_DIGITS = 16, TRACEBACK_MAX = 4096 };
 
-struct program {
-    atomic_uint refs;
-    struct program_code code;
-    struct program_texts texts;
-    char hash[HASH_DIGITS + 1];
-    struct text *files; // sorted by name
-    size_t file_count;
-};
-
 struct text {
     char *name, *data;
     size_t len;
+    uint8_t digest[DIGEST_SHA256_LEN];
 };
+
+struct lua_file {
+    char *name;
+    uint8_t digest[DIGEST_SHA256_LEN];
+    struct err *err; // does not compile; or NULL
+};
+
+struct program_files {
+    atomic_uint refs;
+    struct code *code;
+    struct lua_file *lua; // one each
+    size_t count;
+    const struct lua_file **sorted; // by name
+    const struct err *err;          // the first one's that does not compile, or NULL
+    struct text *texts;             // sorted by name
+    size_t text_count;
+};
+
+struct program {
+    atomic_uint refs;
+    struct program_files *files; // +1
+    struct program_code code;
+    struct program_texts texts;
+    char hash[HASH_DIGITS + 1];
+};
+
+void program_files_unref(struct program_files *f)
+{
+    if (f == NULL || atomic_fetch_sub(&f->refs, 1) > 1)
+        return;
+    for (size_t i = 0; i < f->count; i++) {
+        code_fini(&f->code[i]);
+        free(f->lua[i].name);
+        free(f->lua[i].err);
+    }
+    for (size_t i = 0; i < f->text_count; i++) {
+        free(f->texts[i].name);
+        free(f->texts[i].data);
+    }
+    free(f->code);
+    free(f->lua);
+    free(f->sorted);
+    free(f->texts);
+    free(f);
+}
 
 static void free_program(struct program *p)
 {
-    code_fini(&p->code.main);
-    for (size_t i = 0; i < p->code.module_count; i++)
-        code_fini(&p->code.modules[i]);
-    free(p->code.modules);
-    for (size_t i = 0; i < p->file_count; i++) {
-        free(p->files[i].name);
-        free(p->files[i].data);
-    }
-    free(p->files);
+    program_files_unref(p->files);
     program_texts_fini(&p->texts);
     free(p);
 }
@@ -76,10 +105,12 @@ const struct program_code *program_code(const struct program *p)
 const struct code *program_code_find(const struct program_code *c, const char *name)
 {
     size_t n = strlen(name);
-    for (size_t i = 0; i < c->module_count; i++) {
-        const char *file = c->modules[i].name;
+    for (size_t i = 0; i < c->count; i++) {
+        const char *file = c->files[i].name;
+        if (file == NULL || &c->files[i] == c->main)
+            continue;
         if (strcmp(file, name) == 0 || (strncmp(file, name, n) == 0 && strcmp(file + n, ".lua") == 0))
-            return &c->modules[i];
+            return &c->files[i];
     }
     return NULL;
 }
@@ -106,21 +137,19 @@ int program_check(const struct program_file *f, struct err *e)
     return 0;
 }
 
-static int compile_all(struct program *p, const struct program_options *o, struct err *e)
+static void compile(struct program_files *f, const struct program_file *in, size_t i)
 {
-    int r = check_file_name(o->main.name, e);
+    f->lua[i].name = xstrdup(in->name);
+    digest_sha256(in->text, in->len, f->lua[i].digest);
+    struct err e;
+    int r = check_file_name(in->name, &e);
     if (r == 0)
-        r = code_compile(o->main.name, o->main.text, o->main.len, &p->code.main, e);
-    p->code.modules = xcalloc(o->module_count + 1, sizeof(*p->code.modules));
-    for (size_t i = 0; r == 0 && i < o->module_count; i++) {
-        const struct program_file *f = &o->modules[i];
-        r = check_file_name(f->name, e);
-        if (r == 0)
-            r = code_compile(f->name, f->text, f->len, &p->code.modules[i], e);
-        if (r == 0)
-            p->code.module_count++;
-    }
-    return r;
+        r = code_compile(in->name, in->text, in->len, &f->code[i], &e);
+    if (r == 0)
+        return;
+    f->lua[i].err = xmemdup(&e, sizeof(e));
+    if (f->err == NULL)
+        f->err = f->lua[i].err;
 }
 
 static int by_name(const void *a, const void *b)
@@ -128,59 +157,75 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct text *)a)->name, ((const struct text *)b)->name);
 }
 
-static void keep_texts(struct program *p, const struct program_options *o)
+static int by_file_name(const void *a, const void *b)
 {
-    p->files = xcalloc(o->text_count + 1, sizeof(*p->files));
-    for (size_t i = 0; i < o->text_count; i++) {
-        const struct program_file *f = &o->texts[i];
-        p->files[i] = (struct text){xstrdup(f->name), xmemdup(f->text, f->len), f->len};
+    const struct lua_file *const *x = a;
+    const struct lua_file *const *y = b;
+    return strcmp((*x)->name, (*y)->name);
+}
+
+static void keep_texts(struct program_files *f, const struct program_file *texts, size_t count)
+{
+    f->texts = xcalloc(count + 1, sizeof(*f->texts));
+    for (size_t i = 0; i < count; i++) {
+        struct text *t = &f->texts[i];
+        *t = (struct text){.name = xstrdup(texts[i].name), .len = texts[i].len};
+        t->data = xmemdup(texts[i].text, texts[i].len);
+        digest_sha256(t->data, t->len, t->digest);
     }
-    p->file_count = o->text_count;
-    qsort(p->files, p->file_count, sizeof(*p->files), by_name);
+    f->text_count = count;
+    qsort(f->texts, count, sizeof(*f->texts), by_name);
+}
+
+struct program_files *program_files_new(const struct program_file *lua, size_t lua_count,
+                                        const struct program_file *texts, size_t text_count)
+{
+    struct program_files *f = xcalloc(1, sizeof(*f));
+    atomic_init(&f->refs, 1);
+    f->count = lua_count;
+    f->code = xcalloc(lua_count + 1, sizeof(*f->code));
+    f->lua = xcalloc(lua_count + 1, sizeof(*f->lua));
+    f->sorted = xcalloc(lua_count + 1, sizeof(*f->sorted));
+    for (size_t i = 0; i < lua_count; i++) {
+        compile(f, &lua[i], i);
+        f->sorted[i] = &f->lua[i];
+    }
+    qsort(f->sorted, lua_count, sizeof(*f->sorted), by_file_name);
+    keep_texts(f, texts, text_count);
+    return f;
 }
 
 const char *program_text(const struct program *p, const char *name, size_t *ret_len)
 {
     const struct text key = {.name = (char *)name};
-    const struct text *t = bsearch(&key, p->files, p->file_count, sizeof(key), by_name);
+    const struct text *t = bsearch(&key, p->files->texts, p->files->text_count, sizeof(key), by_name);
     if (t != NULL)
         *ret_len = t->len;
     return t != NULL ? t->data : NULL;
 }
 
-static void add_file(struct buf *b, const struct program_file *f)
+static void add_digest(struct buf *b, const char *name, const uint8_t digest[DIGEST_SHA256_LEN])
 {
-    uint8_t digest[DIGEST_SHA256_LEN];
-    digest_sha256(f->text, f->len, digest);
-    buf_add(b, f->name, strlen(f->name) + 1);
-    buf_add(b, digest, sizeof(digest));
+    buf_add(b, name, strlen(name) + 1);
+    buf_add(b, digest, DIGEST_SHA256_LEN);
 }
 
-static int compare_files(const void *a, const void *b)
+// Over the files' names and digests: the main one, modules and then texts in the order of their names.
+static void make_hash(struct program *p, size_t main)
 {
-    const struct program_file *const *x = a;
-    const struct program_file *const *y = b;
-    return strcmp((*x)->name, (*y)->name);
-}
-
-// Over the files' names and digests, modules and then texts in the order of their names.
-static void make_hash(struct program *p, const struct program_options *o)
-{
+    const struct program_files *f = p->files;
     struct buf b;
     buf_init(&b, SIZE_MAX);
-    add_file(&b, &o->main);
-    const struct program_file **sorted = xcalloc(o->module_count + 1, sizeof(struct program_file *));
-    for (size_t i = 0; i < o->module_count; i++)
-        sorted[i] = &o->modules[i];
-    qsort(sorted, o->module_count, sizeof(struct program_file *), compare_files);
-    for (size_t i = 0; i < o->module_count; i++)
-        add_file(&b, sorted[i]);
-    for (size_t i = 0; i < p->file_count; i++)
-        add_file(&b, &(struct program_file){p->files[i].name, p->files[i].data, p->files[i].len});
+    add_digest(&b, f->lua[main].name, f->lua[main].digest);
+    for (size_t i = 0; i < f->count; i++) {
+        if (f->sorted[i] != &f->lua[main])
+            add_digest(&b, f->sorted[i]->name, f->sorted[i]->digest);
+    }
+    for (size_t i = 0; i < f->text_count; i++)
+        add_digest(&b, f->texts[i].name, f->texts[i].digest);
     char hex[DIGEST_SHA256_HEX];
     digest_sha256_hex(b.data, b.len, hex);
     memcpy(p->hash, hex, HASH_DIGITS);
-    free(sorted);
     buf_fini(&b);
 }
 
@@ -196,7 +241,7 @@ struct reading {
 static void read_table(lua_State *L, void *ud)
 {
     struct reading *r = ud;
-    const struct code *main = &r->program->code.main;
+    const struct code *main = r->program->code.main;
     code_push(L, main);
     sandbox_call(L, 0, 1, main->name);
     r->read = true;
@@ -205,58 +250,105 @@ static void read_table(lua_State *L, void *ud)
         program_read(L, 1, r->stem, &r->program->texts);
 }
 
-static int run_main(struct program *p, const struct program_options *o, struct err *e)
+// The file's name without its folder and ".lua".
+static void take_stem(struct reading *r, const char *name)
 {
-    struct reading reading = {.program = p};
-    size_t n = strlen(o->main.name);
-    if (str_has_suffix(o->main.name, ".lua"))
+    size_t n = strlen(name);
+    if (str_has_suffix(name, ".lua"))
         n -= 4;
-    const char *slash = memrchr(o->main.name, '/', n);
-    const char *stem = slash != NULL ? slash + 1 : o->main.name;
-    snprintf(reading.stem, sizeof(reading.stem), "%.*s", (int)(n - (size_t)(stem - o->main.name)), stem);
+    const char *slash = memrchr(name, '/', n);
+    const char *stem = slash != NULL ? slash + 1 : name;
+    snprintf(r->stem, sizeof(r->stem), "%.*s", (int)(n - (size_t)(stem - name)), stem);
+}
 
+static int main_failed(const struct reading *r, const char *name, const struct sandbox_outcome *o,
+                       struct err *e)
+{
+    int code = o->end == PASS_RAISED                              ? r->read ? ERR_INVALID : ERR_SCRIPT
+               : o->end == PASS_DEADLINE || o->end == PASS_MEMORY ? ERR_LIMIT
+                                                                  : ERR_SCRIPT;
+    err_set(e, code, "%s", o->err.text);
+    if (r->read || !str_has_prefix(o->err.text, name))
+        err_prefix(e, "%s", name);
+    return -code;
+}
+
+struct main_run {
+    struct pass_runner *runner; // or NULL
+    uint64_t cpu_us, used_us;
+    size_t memory;
+};
+
+static int run_main(struct program *p, struct main_run *run, struct err *e)
+{
+    const char *name = p->code.main->name;
+    struct reading reading = {.program = p};
+    take_stem(&reading, name);
     struct sandbox_outcome outcome = {.end = PASS_OK};
     struct sandbox_job job = {
         .fn = read_table,
         .ud = &reading,
         .code = &p->code,
-        .cpu_us = o->cpu_us != 0 ? o->cpu_us : CPU_US,
-        .memory = o->memory != 0 ? o->memory : MEMORY,
+        .cpu_us = run->cpu_us != 0 ? run->cpu_us : CPU_US,
+        .memory = run->memory != 0 ? run->memory : MEMORY,
     };
     buf_init(&outcome.traceback, TRACEBACK_MAX);
-    struct sandbox *s = sandbox_new(NULL);
-    sandbox_run(s, &job, &outcome);
-    sandbox_free(s);
+    struct sandbox *own = run->runner == NULL ? sandbox_new(NULL) : NULL;
+    sandbox_run(own != NULL ? own : pass_runner_sandbox(run->runner), &job, &outcome);
+    sandbox_free(own);
     buf_fini(&outcome.traceback);
-    if (outcome.end != PASS_OK) {
-        int code = outcome.end == PASS_RAISED ? reading.read ? ERR_INVALID : ERR_SCRIPT
-                   : outcome.end == PASS_DEADLINE || outcome.end == PASS_MEMORY ? ERR_LIMIT
-                                                                                : ERR_SCRIPT;
-        err_set(e, code, "%s", outcome.err.text);
-        if (reading.read || !str_has_prefix(outcome.err.text, o->main.name))
-            err_prefix(e, "%s", o->main.name);
-        return -code;
-    }
+    run->used_us = outcome.cpu_us;
+    if (outcome.end != PASS_OK)
+        return main_failed(&reading, name, &outcome, e);
     if (!reading.is_script)
         return err_set(e, ERR_NOT_FOUND, "%s: returns no table with a subject: it is a module, not a script",
-                       o->main.name);
+                       name);
     return 0;
 }
 
-int program_new(const struct program_options *o, struct program **ret, struct err *e)
+static int make(struct program_files *f, size_t main, struct main_run *run, struct program **ret,
+                struct err *e)
 {
+    const struct err *broken = f->lua[main].err != NULL ? f->lua[main].err : f->err;
+    if (broken != NULL) {
+        if (e != NULL)
+            *e = *broken;
+        return broken->code;
+    }
     struct program *p = xcalloc(1, sizeof(*p));
     atomic_init(&p->refs, 1);
-    int r = compile_all(p, o, e);
-    if (r == 0) {
-        keep_texts(p, o);
-        make_hash(p, o);
-        r = run_main(p, o, e);
-    }
+    atomic_fetch_add(&f->refs, 1);
+    p->files = f;
+    p->code = (struct program_code){&f->code[main], f->code, f->count};
+    make_hash(p, main);
+    int r = run_main(p, run, e);
     if (r < 0) {
         free_program(p);
         return r;
     }
     *ret = p;
     return 0;
+}
+
+int program_of_files(struct program_files *f, size_t main, struct pass_runner *runner, uint64_t cpu_us,
+                     struct program **ret, uint64_t *ret_cpu_us, struct err *e)
+{
+    struct main_run run = {.runner = runner, .cpu_us = cpu_us};
+    int r = make(f, main, &run, ret, e);
+    *ret_cpu_us = run.used_us;
+    return r;
+}
+
+int program_new(const struct program_options *o, struct program **ret, struct err *e)
+{
+    struct program_file *lua = xcalloc(o->module_count + 1, sizeof(*lua));
+    lua[0] = o->main;
+    for (size_t i = 0; i < o->module_count; i++)
+        lua[i + 1] = o->modules[i];
+    struct program_files *f = program_files_new(lua, o->module_count + 1, o->texts, o->text_count);
+    struct main_run run = {.cpu_us = o->cpu_us, .memory = o->memory};
+    int r = make(f, 0, &run, ret, e);
+    program_files_unref(f);
+    free(lua);
+    return r;
 }

@@ -8,7 +8,9 @@
 
 #include "base/err.h"
 
+struct pass_runner; // script/pass.h
 struct program;
+struct program_files;
 
 struct program_file {
     const char *name; // "memcached.lua": what errors show
@@ -47,6 +49,17 @@ struct program_options {
     uint64_t cpu_us; // for running the main chunk once; 0: 100 ms
     size_t memory;   // 0: 16 MiB
 };
+
+// The files of a bundle, each compiled once, for all the programs among them. Immutable, refcounted, any
+// thread. What does not compile is an error of the programs made of it.
+struct program_files *program_files_new(const struct program_file *lua, size_t lua_count,
+                                        const struct program_file *texts, size_t text_count);
+void program_files_unref(struct program_files *f);
+// The program whose main file is lua[main], as program_new. Its main chunk runs in `runner` (NULL: a place of
+// its own, with an instruction count for a budget) for at most cpu_us (0: 100 ms); *ret_cpu_us is what it
+// took, on failure too.
+int program_of_files(struct program_files *f, size_t main, struct pass_runner *runner, uint64_t cpu_us,
+                     struct program **ret, uint64_t *ret_cpu_us, struct err *e);
 
 // Compiles all files and runs the main chunk once in a sandbox to read its table. 0, or an error with
 // file:line, what is wrong and what to change: syntax, no table returned, no subject, no reconcile, unknown

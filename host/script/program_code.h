@@ -7,9 +7,9 @@
 #include "script/code.h"
 
 struct program_code {
-    struct code main;
-    struct code *modules;
-    size_t module_count;
+    const struct code *main;
+    const struct code *files; // the main one among them
+    size_t count;
 };
 
 struct program;

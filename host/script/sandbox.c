@@ -255,6 +255,11 @@ size_t sandbox_memory(const struct sandbox *s)
     return arena_mapped(s->arena);
 }
 
+const struct budget *sandbox_budget(const struct sandbox *s)
+{
+    return s->budget;
+}
+
 // --- a job ---
 
 // The message handler: runs where the error was raised, calls nothing of the script.

@@ -31,6 +31,9 @@ struct sandbox *sandbox_new(struct watchdog *w); // NULL: inline
 void sandbox_free(struct sandbox *s);
 size_t sandbox_memory(const struct sandbox *s); // bytes held between jobs
 
+const struct budget *sandbox_budget(const struct sandbox *s);
+struct sandbox *pass_runner_sandbox(struct pass_runner *r); // for other jobs between its passes
+
 // Runs fn(L, ud) protected, in a fresh state, within the limits; what it pushes is lost. PASS_OK, or why it
 // was stopped, or PASS_RAISED, PASS_RETRY, PASS_INVALID after an error. Texts go into *ret.
 struct sandbox_job {
