@@ -136,3 +136,9 @@ const struct code *code_bundled(const char *module)
     pthread_mutex_unlock(&bundled_lock);
     return c;
 }
+
+void code_free_bundled(void)
+{
+    while (bundled_count > 0)
+        code_fini(&bundled[--bundled_count]);
+}

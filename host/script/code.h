@@ -27,5 +27,7 @@ void code_push(struct lua_State *L, const struct code *c);
 // name. Its chunk is named
 // "[tidelock.json]": by the bracket, frames of the host are told from frames of a script.
 const struct code *code_bundled(const char *module);
+// For a module of Lua that is unloaded: frees what code_bundled keeps. Nobody uses it any more.
+void code_free_bundled(void);
 
 #endif

@@ -38,10 +38,10 @@ struct encoder {
     const void *lazy;
     const void *open[CONVERT_DEPTH_MAX]; // the tables around the value
     int depth;
-    unsigned work; // values written
+    size_t work; // since the last look: values written, and their text
 };
 
-enum { WORK_STEP = 64 }; // a power of two
+enum { WORK_STEP = 64, WORK_BYTES = 256 }; // so many bytes of text count as a value
 enum { KEYS_MAX = 4 << 20, SHORT_SORT = 16 };
 
 static int fail(struct encoder *enc, enum err_code code, const struct value_path *path, const char *fmt, ...)
@@ -76,6 +76,21 @@ static bool is_utf8(const char *s, size_t n)
 }
 
 static int write_value(struct encoder *enc, const struct value_path *path);
+
+// The walk may be long (tables that are shared many times): now and then a count hook, which is how a pass is
+// stopped, gets its turn.
+static void count_work(struct encoder *enc, size_t work)
+{
+    enc->work += work;
+    if (enc->work < WORK_STEP)
+        return;
+    enc->work = 0;
+    lua_Hook hook = lua_gethook(enc->L);
+    if (hook == NULL || (lua_gethookmask(enc->L) & LUA_MASKCOUNT) == 0)
+        return;
+    lua_Debug at = {.event = LUA_HOOKCOUNT, .currentline = -1};
+    hook(enc->L, &at);
+}
 
 // --- what kind of table it is ---
 
@@ -278,7 +293,8 @@ static int write_object(struct encoder *enc, const struct value_path *path, size
     if (metatable != NULL && collect_nulls(enc) < 0)
         return fail(enc, ERR_LIMIT, path, "has too many keys");
     size_t count = enc->key_count - start;
-    sort_keys(enc->keys + start, count);
+    if (count > 0)
+        sort_keys(enc->keys + start, count);
     jw_object(enc->w);
     for (size_t i = 0; i < count; i++) {
         struct key k = enc->keys[start + i]; // a copy: the array may move
@@ -366,6 +382,7 @@ static int write_string(struct encoder *enc, const struct value_path *path)
     if (enc->w->failed) // large texts take long also when they are dropped
         return fail(enc, ERR_LIMIT, path, "the text is longer than %zu bytes", enc->w->out->max);
     jw_strn(enc->w, s, len);
+    count_work(enc, len / WORK_BYTES);
     return 0;
 }
 
@@ -387,25 +404,12 @@ static int write_userdata(struct encoder *enc, const struct value_path *path)
     return 0;
 }
 
-// The walk may be long (tables that are shared many times): now and then a count hook, which is how a pass is
-// stopped, gets its turn.
-static void count_work(struct encoder *enc)
-{
-    if ((++enc->work & (WORK_STEP - 1)) != 0)
-        return;
-    lua_Hook hook = lua_gethook(enc->L);
-    if (hook == NULL || (lua_gethookmask(enc->L) & LUA_MASKCOUNT) == 0)
-        return;
-    lua_Debug at = {.event = LUA_HOOKCOUNT, .currentline = -1};
-    hook(enc->L, &at);
-}
-
 // The value at the top, which stays there. After an error the stack is left as it is: convert_write resets
 // it.
 static int write_value(struct encoder *enc, const struct value_path *path)
 {
     lua_State *L = enc->L;
-    count_work(enc);
+    count_work(enc, 1);
     switch (lua_type(L, -1)) {
     case LUA_TNIL:
         jw_null(enc->w);

@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "script/code.h"
 #include "script/convert.h"
 #include "script/failure.h"
 #include "script/native.h"
@@ -468,6 +469,13 @@ static void make_class(lua_State *L, const char *name, lua_CFunction gc)
     lua_pushcfunction(L, gc);
     lua_setfield(L, -2, "__gc");
     lua_newtable(L);
+}
+
+// When the module is unloaded, after the states that it made.
+static void on_unload(void) __attribute__((destructor));
+static void on_unload(void)
+{
+    code_free_bundled();
 }
 
 int luaopen_tidelock_native(lua_State *L)

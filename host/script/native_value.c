@@ -161,6 +161,8 @@ static int on_json_decode(lua_State *L)
     size_t n;
     struct err e;
     const char *text = luaL_checklstring(L, 1, &n);
+    if (n > TEXT_MAX) // the parsed document is no part of the script's memory
+        return luaL_error(L, "JSON: the text is longer than %d bytes", TEXT_MAX);
     if (convert_push_text(L, text, n, &e) < 0)
         return luaL_error(L, "%s", e.text);
     return 1;

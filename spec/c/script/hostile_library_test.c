@@ -54,6 +54,16 @@ static const struct hostile hostile[] = {
     {"adopt of itself", BIT(PASS_RESULT), "local t = {} t.adopt = t t.object = t return {apply = {t}}"},
     {"requeue never", BIT(PASS_RESULT), "return {requeue_after = 1e300}"},
     {"requeue nan", BIT(PASS_RESULT), "return {requeue_after = 0/0}"},
+    {"deep text that is read", FINE,
+     K8S
+     "local n = 1000 local t = json.decode(('['):rep(n) .. (']'):rep(n)) for i = 1, n - 1 do t = t[1] end "
+     "return {status = {n = #t}}"},
+    {"deep text that is written", RAISED, K8S "json.encode(json.decode(('['):rep(1000) .. (']'):rep(1000)))"},
+    {"a text of many megabytes", FINE | MEMORY | DEADLINE,
+     K8S
+     "local s = ('x'):rep(1e6) s = s .. s s = s .. s return {status = {n = #json.decode(json.encode(s))}}"},
+    {"a text too large to decode", RAISED | MEMORY,
+     K8S "local s = ('x'):rep(1e6) json.decode('\"' .. s .. s .. s .. s .. s .. s .. s .. s .. s .. '\"')"},
     // encodings
     {"yaml of anchors", RAISED | DEADLINE | MEMORY,
      K8S "local s = 'a0: &a0 [x,x,x,x,x,x,x,x,x,x]\\n' for i = 1, 12 do s = s .. 'a' .. i .. ': &a' .. i .. "

@@ -253,11 +253,98 @@ static void test_hostile_main_chunks(void **state)
     }
 }
 
+// "%d" in the text, once, is the number.
+static void add_times(struct buf *b, const char *text, int times)
+{
+    const char *number = strstr(text, "%d");
+    for (int i = 0; i < times; i++) {
+        if (number == NULL)
+            buf_add_str(b, text);
+        else
+            buf_addf(b, "%.*s%d%s", (int)(number - text), text, i, number + 2);
+    }
+}
+
+// Source that wants too much of the parser: refused with file and line, or run, on a stack of 1 MiB.
+static void *load_sources(void *arg)
+{
+    static const struct {
+        const char *before, *open, *middle, *close, *after;
+        int times;
+    } sources[] = {
+        {"return ", "(", "1", ")", "", 100000},
+        {"return ", "{", "", "}", "", 100000},
+        {"return ", "{", "", "", "", 100000},
+        {"return ", "not ", "1", "", "", 100000},
+        {"return ", "-", "1", "", "", 100000},
+        {"return 1", " .. 1", "", "", "", 100000},
+        {"return 1", " ^ 1", "", "", "", 100000},
+        {"return 1", " + x[1", "", "]", "", 50000},
+        {"return ", "function() return ", "1", " end", "", 50000},
+        {"", "do ", "", "end ", "", 50000},
+        {"", "if x then ", "", "end ", "", 50000},
+        {"", "while x do ", "", "end ", "", 50000},
+        {"", "for i = 1, 2 do ", "", "end ", "", 50000},
+        {"", "local a%d = 1 ", "", "", "", 300},
+        {"local function f(a", ", a%d", ") end", "", "", 300},
+        {"f(1", ", 1", ")", "", "", 100000},
+        {"return {", "%d, ", "", "", "}", 200000},
+        {"return {", "'k%d', ", "", "", "}", 100000},
+        {"x", ".y", " = 1", "", "", 100000},
+        {"x = 1", " if x then goto l end", " ::l::", "", "", 20000},
+        {"", "::l%d:: ", "", "", "", 100000},
+        {"return '", "\\65", "", "", "'", 100000},
+        {"return '", "x", "", "", "'", 3000000},
+        {"return [", "=", "[x]", "=", "]", 100000},
+        {"--[", "=", "[x", "", "", 100000},
+        {"return 0.", "9", "", "", "", 1000000},
+        {"return 0x", "f", "", "", "p99999999", 100000},
+        {"return ", "a", "", "", "", 1000000},
+        {"", "\n", "return (", "", "", 1000000},
+        {"", ";", "", "", "", 100000},
+    };
+    int *problems = arg;
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+        struct buf text;
+        buf_init(&text, 16 << 20);
+        buf_add_str(&text, sources[i].before);
+        add_times(&text, sources[i].open, sources[i].times);
+        buf_add_str(&text, sources[i].middle);
+        add_times(&text, sources[i].close, sources[i].times);
+        buf_add_str(&text, sources[i].after);
+        struct program_options o = {.main = {"t.lua", text.data, text.len}};
+        struct program *p = NULL;
+        struct err e = {0};
+        if (program_new(&o, &p, &e) == 0 || strncmp(e.text, "t.lua:", 6) != 0) {
+            print_error("%s%s...: '%s'\n", sources[i].before, sources[i].open, e.text);
+            ++*problems;
+        }
+        program_unref(p);
+        buf_fini(&text);
+    }
+    return NULL;
+}
+
+static void test_hostile_sources(void **state)
+{
+    (void)state;
+    int problems = 0;
+    pthread_attr_t attr;
+    pthread_t thread;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    assert_int_equal(pthread_create(&thread, &attr, load_sources, &problems), 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attr);
+    assert_int_equal(problems, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_hostile_main_chunks),
+        cmocka_unit_test(test_hostile_sources),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
