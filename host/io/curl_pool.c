@@ -244,13 +244,34 @@ static bool is_pool_bad(const struct call *x, CURLcode result)
            curl_problem_is_of_connection(x, result);
 }
 
+// When a connection ends by GOAWAY, libcurl repeats what the server refused, except that the last ones may
+// get CURLE_HTTP2 for the session that is over. These are repeated here, in a new pool, within the request's
+// time.
+static bool try_repeat(struct call *x, CURLcode result, long status)
+{
+    struct pool *p = x->pool;
+    uint64_t spent = loop_now_ms(p->t->loop) - x->sent_ms;
+    if (result != CURLE_HTTP2 || status != 0 || x->stop != 0 || x->stream || x->probe || p->t->closing ||
+        x->method == METHOD_POST || x->attempts >= MAX_ATTEMPTS || spent >= x->timeout_ms)
+        return false;
+    pool_remove(p, x);
+    curl_pool_retire(p);
+    curl_easy_setopt(x->easy, CURLOPT_TIMEOUT_MS, (long)(x->timeout_ms - spent));
+    buf_reset(&x->answer);
+    x->detail[0] = '\0';
+    curl_pool_add(curl_pool_get(p->t, false), x);
+    return true;
+}
+
 void curl_pool_finish(struct call *x, CURLcode result)
 {
     struct pool *p = x->pool;
     struct transport_response r = {0};
     long status = 0;
-    pool_hold(p);
     curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (try_repeat(x, result, status))
+        return;
+    pool_hold(p);
     if (result != CURLE_OK || x->stop != 0)
         curl_problem_describe(x, result, &r.err);
     else
