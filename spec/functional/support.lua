@@ -6,6 +6,7 @@ local functional = {
     process = require "spec.functional.support.process",
     host = require "spec.functional.support.host",
     http = require "spec.functional.support.http",
+    widgets = require "spec.functional.support.widgets",
     audit = require "spec.functional.support.audit",
     eventually = require("spec.functional.support.wait").eventually,
     always = require("spec.functional.support.wait").always,

@@ -15,7 +15,11 @@ local served = {
     configmaps = "/api/v1", events = "/api/v1", namespaces = "/api/v1", pods = "/api/v1", secrets = "/api/v1",
     services = "/api/v1", serviceaccounts = "/api/v1",
     deployments = "/apis/apps/v1", replicasets = "/apis/apps/v1", jobs = "/apis/batch/v1",
+    statefulsets = "/apis/apps/v1", networkpolicies = "/apis/networking.k8s.io/v1",
+    endpointslices = "/apis/discovery.k8s.io/v1", clusterroles = "/apis/rbac.authorization.k8s.io/v1",
+    persistentvolumeclaims = "/api/v1",
     memcacheds = "/apis/cache.example.com/v1alpha1",
+    widgets = "/apis/x.test/v1", plains = "/apis/x.test/v1", rooms = "/apis/x.test/v1", -- support/widgets
 }
 
 local controlplane = {}
@@ -134,6 +138,13 @@ end
 function Plane:list(resource, namespace, query)
     local list = self.api:json("GET", path(resource, namespace) .. (query and "?" .. query or ""))
     return list and list.items or {}
+end
+
+--- The object as the server writes it: numbers and empty lists as they are stored.
+function Plane:text(resource, namespace, name)
+    local status, text = self.api:request("GET", path(resource, namespace, name))
+    assert(status == 200, text)
+    return text
 end
 
 function Plane:create(resource, namespace, object)
