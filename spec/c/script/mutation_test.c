@@ -1,13 +1,18 @@
 // Random hostile scripts from a small grammar: none may crash the process, hurt the next pass, or end without
-// a word. TIDELOCK_MUTATIONS=N runs that many, TIDELOCK_SEED=N from that seed (both are printed).
-// ctest-labels: thread
+// a word: 20,000 in a release build, fewer in the slow ones. TIDELOCK_MUTATIONS=N runs that many,
+// TIDELOCK_SEED=N from that seed (both are printed). ctest-labels: thread
 #include <pthread.h>
 
 #include "script/script_support.h"
 
 #include "base/random.h"
 
-enum { ROUNDS = 1500, STACK_BYTES = 1024 * 1024, DEPTH = 5, TEXT_MAX = 6000 };
+#if defined(NDEBUG) && !defined(TIDELOCK_SANITIZED)
+enum { ROUNDS = 20000 };
+#else
+enum { ROUNDS = 1500 };
+#endif
+enum { STACK_BYTES = 1024 * 1024, DEPTH = 5, TEXT_MAX = 6000 };
 
 struct gen {
     struct random r;

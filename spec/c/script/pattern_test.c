@@ -141,7 +141,6 @@ static void make_case(struct random *r, struct asked *a)
     a->n = (int)random_below(r, 40) - 12;
 }
 
-// LuaJIT says some errors in other words; both raise.
 static void test_equals_luajit(void **state)
 {
     (void)state;
