@@ -349,11 +349,29 @@ static uint64_t hash_text(const json *v)
     return hash_fnv1a(HASH_FNV_START, json_str(v), json_str_len(v));
 }
 
+// Is there a member with the same key before this one? For small objects.
+static bool is_repeated(const json *object, const json *key)
+{
+    for (struct json_iter i = json_iter(object); json_next(&i) && i.key_node != key;) {
+        if (compare_keys(i.key_node, key) == 0)
+            return true;
+    }
+    return false;
+}
+
 // Members are added up, which does not depend on their order.
 static uint64_t hash_object(const json *v)
 {
-    struct members m = members_sorted(v);
+    enum { SMALL = 12 };
     uint64_t sum = 0;
+    if (json_count(v) <= SMALL) {
+        for (struct json_iter i = json_iter(v); json_next(&i);) {
+            if (!is_repeated(v, i.key_node))
+                sum += mix(hash_text(i.key_node), json_hash(i.value));
+        }
+        return mix(6, sum);
+    }
+    struct members m = members_sorted(v);
     for (size_t i = 0; i < m.count; i++)
         sum += mix(hash_text(m.keys[i]), json_hash(m.keys[i] + 1));
     free(m.keys);

@@ -14,6 +14,7 @@
 
 enum {
     OBJECT_TEXT_MAX = 64 << 20,
+    OBJECT_TEXT_USUAL = 2000,
     OBJECT_FIELD_MAX =
         1024, // of a name, UID, label...: API servers allow far less; keys of the indexes rely on it
     OBJECT_ITEMS_MAX = 65535,
@@ -313,6 +314,7 @@ int object_new(const struct gvk *gvk, const json *node, struct object **ret, str
     if (r < 0)
         return r;
     buf_init(&p.text, OBJECT_TEXT_MAX);
+    buf_reserve(&p.text, OBJECT_TEXT_USUAL); // growing in steps costs more
     r = write_text(gvk, node, &p.text, e);
     if (r == 0)
         r = object_managed_intern(json_get(p.metadata, "managedFields"), &managed, e);
