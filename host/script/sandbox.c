@@ -14,6 +14,7 @@
 #include "script/convert.h"
 #include "script/failure.h"
 #include "script/own.h"
+#include "script/program_code.h"
 #include "script/textsafe.h"
 #include "script/traceback.h"
 
@@ -37,6 +38,8 @@ struct sandbox {
     bool collecting; // the collector has been started
     bool memory_due; // a limit was passed: the hook looks at it
     size_t soft;
+    lua_CFunction raise; // what `error` is
+    char where[128];     // "t.lua:2: " of an error that did not come from `error`, or ""
     jmp_buf exhausted;
 };
 
@@ -236,6 +239,9 @@ struct sandbox *sandbox_new(struct watchdog *w)
     s->L = lua_newstate(arena_alloc, s->arena);
     ASSERT(s->L != NULL);
     ASSERT(lua_cpcall(s->L, open_protected, NULL) == 0);
+    lua_getglobal(s->L, "error");
+    s->raise = lua_tocfunction(s->L, -1);
+    ASSERT(s->raise != NULL);
     lua_settop(s->L, 0);
     arena_save(s->arena);
     return s;
@@ -262,15 +268,6 @@ const struct budget *sandbox_budget(const struct sandbox *s)
 
 // --- a job ---
 
-// The message handler: runs where the error was raised, calls nothing of the script.
-static int on_error(lua_State *L)
-{
-    struct sandbox *s = sandbox_of(L);
-    if (s->stop == PASS_OK && s->traceback->len == 0)
-        traceback_add(L, s->traceback);
-    return 1;
-}
-
 static int run_protected(lua_State *L)
 {
     struct sandbox *s = sandbox_of(L);
@@ -279,11 +276,70 @@ static int run_protected(lua_State *L)
     return 0;
 }
 
+// Does the error say where on its own: raised by `error`, where the script decides that, or by the host's own
+// code, not a function that a script calls?
+static bool has_its_own_place(lua_State *L, const struct sandbox *s)
+{
+    lua_Debug ar;
+    if (!lua_getstack(L, 1, &ar) || !lua_getinfo(L, "f", &ar))
+        return false;
+    lua_CFunction from = lua_tocfunction(L, -1);
+    lua_pop(L, 1);
+    return from == s->raise || from == run_protected;
+}
+
+// The innermost script line; the script's file when all its functions have returned by calling another.
+static void find_where(struct sandbox *s)
+{
+    traceback_where(s->L, s->where, sizeof(s->where));
+    if (s->where[0] == '\0' && s->job->code != NULL)
+        snprintf(s->where, sizeof(s->where), "%.100s: ", s->job->code->main->name);
+}
+
+// The message handler: runs where the error was raised, calls nothing of the script.
+static int on_error(lua_State *L)
+{
+    struct sandbox *s = sandbox_of(L);
+    s->where[0] = '\0';
+    if (s->stop == PASS_OK && !has_its_own_place(L, s))
+        find_where(s);
+    if (s->stop == PASS_OK && s->traceback->len == 0)
+        traceback_add(L, s->traceback);
+    return 1;
+}
+
+// The text of an error that did not come from `error` begins with the script's line: some have no position
+// (functions that were called as a return), some that of a library's.
+static void set_message(struct sandbox *s, const char *text, size_t len)
+{
+    size_t n = strlen(s->where);
+    if (strcmp(text, "stack overflow") == 0) { // LuaJIT calls no handler then: the line is not known
+        const char *file = s->job->code != NULL ? s->job->code->main->name : "the script";
+        err_set(s->err, ERR_SCRIPT,
+                "%s: stack overflow: a function calls itself without end, directly or through others", file);
+        return;
+    }
+    if (text[0] == '[') {
+        const char *end = memmem(text, len, "]:", 2);
+        const char *rest = end != NULL ? strchr(end + 2, ' ') : NULL;
+        if (n > 0 && rest != NULL) {
+            len -= (size_t)(rest + 1 - text);
+            text = rest + 1;
+        }
+    }
+    textsafe_err(s->err, ERR_SCRIPT, text, len);
+    if (n > 0 && strncmp(text, s->where, n) != 0) {
+        struct err said = *s->err;
+        err_set(s->err, ERR_SCRIPT, "%s%s", s->where, said.text);
+    }
+}
+
 // (error object) -> its text, which may run the script's __tostring.
 static int message_protected(lua_State *L)
 {
     size_t len;
     const char *text;
+    struct sandbox *s = sandbox_of(L);
     if (lua_type(L, 1) == LUA_TSTRING) {
         text = lua_tolstring(L, 1, &len);
     } else {
@@ -291,9 +347,9 @@ static int message_protected(lua_State *L)
         text = lua_tolstring(L, -1, &len);
     }
     if (len == 0)
-        err_set(sandbox_of(L)->err, ERR_SCRIPT, "the script raised an empty text: say what is wrong");
+        err_set(s->err, ERR_SCRIPT, "the script raised an empty text: say what is wrong");
     else
-        textsafe_err(sandbox_of(L)->err, ERR_SCRIPT, text, len);
+        set_message(s, text, len);
     return 0;
 }
 
@@ -349,6 +405,7 @@ static void begin(struct sandbox *s, const struct sandbox_job *job, struct sandb
     s->traceback = &ret->traceback;
     s->stop = PASS_OK;
     s->nest = 0;
+    s->where[0] = '\0';
     s->collecting = false;
     s->memory_due = false;
     s->soft = job->memory < SOFT_MIN ? SOFT_MIN : job->memory;

@@ -184,6 +184,48 @@ static void test_tells_errors(void **state)
                 "t.lua:2: attempt to index field 'status'");
 }
 
+static void expect_error_text(const char *body, const char *text)
+{
+    struct program *p = support_program(body);
+    struct pass_runner *r = pass_runner_new(NULL);
+    struct fake_world w = {0};
+    struct pass_output out;
+    support_run(r, p, &w, NULL, &out);
+    assert_int_equal(out.end, PASS_RAISED);
+    if (strncmp(out.err.text, text, strlen(text)) != 0)
+        fail_msg("'%s' does not begin with '%s'\nin: %s", out.err.text, text, body);
+    pass_output_fini(&out);
+    pass_runner_free(r);
+    program_unref(p);
+}
+
+// Also where LuaJIT gives none: functions that are called as a return. At the stack's end it calls no
+// handler.
+static void test_errors_have_the_line(void **state)
+{
+    (void)state;
+    expect_error_text("local function f() return 1 + f() end f()", "t.lua: stack overflow: a function");
+    expect_error_text("return (function() return ('a'):rep(999):find('a-a-a-a-a-b') end)()",
+                      "t.lua: pattern takes");
+    expect_error_text("\nlocal t = nil\nreturn t.x", "t.lua:4: attempt to index");
+    expect_error_text("return (function() return (nil)() end)()", "t.lua:2: attempt to call");
+    expect_error_text("return (function() return setmetatable(1) end)()", "t.lua: bad argument");
+    expect_error_text("return (function() return require('tidelock').copy(nil, 1).x end)()",
+                      "t.lua:2: attempt");
+    expect_error_text("return {status = require('tidelock').quantity('x')}", "t.lua:2: ");
+    expect_error_text("return (function() return require('tidelock').time('x') end)()", "t.lua");
+    expect_error_text("return require('tidelock').duration('x')", "t.lua");
+    expect_error_text("return require('tidelock').merge({a = 1}, {a = 1}, setmetatable).x.y", "t.lua:2: ");
+    expect_error_text("return require('tidelock.json').decode('{')", "t.lua");
+    expect_error_text("return require('tidelock.selector').parse(5)", "t.lua");
+    expect_error_text("error('mine', 0)", "mine");
+    expect_error_text("error('[mine]: x', 0)", "[mine]: x");
+    expect_error_text("return error('mine', 0)", "mine");
+    expect_error_text("local ok, e = pcall(error, 'first', 0) error(e, 0)", "first");
+    expect_error_text("error('twice')", "t.lua:2: twice");
+    expect_error_text("error({}, 2)", "table");
+}
+
 static void test_retry_and_invalid(void **state)
 {
     (void)state;
@@ -328,6 +370,7 @@ int main(void)
         cmocka_unit_test(test_names_wrong_arguments),
         cmocka_unit_test(test_stops_are_not_catchable),
         cmocka_unit_test(test_tells_errors),
+        cmocka_unit_test(test_errors_have_the_line),
         cmocka_unit_test(test_retry_and_invalid),
         cmocka_unit_test(test_traceback_has_script_frames_only),
         cmocka_unit_test(test_caps),
