@@ -174,28 +174,43 @@ static char *foreign_managers(const json *object, const char *ours)
     return buf_take(&names, NULL);
 }
 
-// May an object that is there be taken over? All its managers must be named by `adopt`.
-static bool may_adopt(const struct op *op, const json *object)
+// Whose fields an object has, but for those of subresources.
+struct holders {
+    bool ours, named, others; // named: by adopt
+};
+
+static struct holders holders_of(const struct op *op, const json *object)
 {
-    if (op->adopt.count == 0)
-        return false;
+    struct holders h = {0};
     for (struct json_iter i = json_iter(json_path(object, "metadata", "managedFields", NULL));
          json_next(&i);) {
         const char *manager = json_get_str(i.value, "manager");
-        bool status = json_get_str(i.value, "subresource") != NULL;
-        if (manager != NULL && !status && !str_eq(manager, op->manager) && !strset_has(&op->adopt, manager))
-            return false;
+        if (manager == NULL || json_get_str(i.value, "subresource") != NULL)
+            continue;
+        bool ours = str_eq(manager, op->manager), named = strset_has(&op->adopt, manager);
+        h.ours |= ours;
+        h.named |= !ours && named;
+        h.others |= !ours && !named;
     }
-    return true;
+    return h;
 }
 
+// May an object that is there be taken over? A manager that is named must have had it; what others set in it
+// stays theirs.
+static bool may_adopt(const struct op *op, const json *object)
+{
+    struct holders h = holders_of(op, object);
+    return op->adopt.count > 0 && (h.ours || h.named || !h.others);
+}
+
+// It carries our labels, and we applied it, as far as it can be told: people do take managedFields away.
 static bool is_our_child(const struct apply_op *o, const json *object)
 {
     const json *labels = json_path(object, "metadata", "labels", NULL);
+    const json *managed = json_path(object, "metadata", "managedFields", NULL);
     return str_eq(json_get_str(labels, MARKS_LABEL_SCRIPT), o->in->view->script->hash) &&
            str_eq(json_get_str(labels, MARKS_LABEL_OWNER), object_uid(o->in->subject)) &&
-           fields_of_manager(json_path(object, "metadata", "managedFields", NULL), o->op->manager, NULL) !=
-               NULL;
+           (json_count(managed) == 0 || fields_of_manager(managed, o->op->manager, NULL) != NULL);
 }
 
 static void refuse_foreign(struct apply_op *o, const json *object)
@@ -218,6 +233,26 @@ static void on_undone(void *ud, struct client_result *res)
     count(o, res->status);
     end_write(o, NULL);
     finish(o);
+}
+
+// The controller that an object has, when it is not our subject.
+static const char *other_controller(const struct apply_op *o, const json *object)
+{
+    for (struct json_iter i = json_iter(json_path(object, "metadata", "ownerReferences", NULL));
+         json_next(&i);)
+        if (json_true(json_get(i.value, "controller")) &&
+            !str_eq(json_get_str(i.value, "uid"), object_uid(o->in->subject)))
+            return json_get_str(i.value, "name");
+    return NULL;
+}
+
+static void refuse_controlled(struct apply_op *o, const char *controller)
+{
+    char *text = xasprintf("it is there already and %s is its controller, which an object has but one of: "
+                           "rename the child, or take that ownerReference away",
+                           controller);
+    refuse(o, ERR_EXISTS, text);
+    free(text);
 }
 
 // Somebody was faster: our fields are taken off his object again.
@@ -271,9 +306,15 @@ static void on_adopted(void *ud, struct client_result *res)
 static void adopt(struct apply_op *o, const json *object)
 {
     struct buf body;
-    o->op->force = true;
+    struct holders h = holders_of(o->op, object);
+    o->adopted = true;
+    o->op->force = !h.others; // where the script wants what somebody else sets, the server tells
     free(o->op->uid);
     o->op->uid = xstrdup(json_str(json_path(object, "metadata", "uid", NULL)));
+    if (!h.named) {
+        send_apply(o);
+        return;
+    }
     buf_init(&body, 4 << 20);
     adopt_write_patch(object, &o->op->adopt, o->op->manager, o->op->resource.gvk->api_version, &body);
     send(o, METHOD_PATCH, NULL, "application/json-patch+json", body.data, body.len, on_adopted);
@@ -288,19 +329,23 @@ static void on_guard(void *ud, struct client_result *res)
         send_apply(o);
         return;
     }
+    const json *object = json_root(res->doc);
+    const char *controller = other_controller(o, object);
     if (res->failure != NULL) {
         fail(o, res->failure);
-    } else if (may_adopt(o->op, json_root(res->doc)) && !is_our_child(o, json_root(res->doc))) {
-        adopt(o, json_root(res->doc));
-        return;
-    } else if (is_our_child(o, json_root(res->doc))) {
+    } else if (is_our_child(o, object)) {
         o->op->force = true; // the store lags
         free(o->op->uid);
-        o->op->uid = xstrdup(json_str(json_path(json_root(res->doc), "metadata", "uid", NULL)));
+        o->op->uid = xstrdup(json_str(json_path(object, "metadata", "uid", NULL)));
         send_apply(o);
         return;
+    } else if (!may_adopt(o->op, object)) {
+        refuse_foreign(o, object);
+    } else if (controller != NULL) {
+        refuse_controlled(o, controller);
     } else {
-        refuse_foreign(o, json_root(res->doc));
+        adopt(o, object);
+        return;
     }
     end_write(o, NULL);
     finish(o);
@@ -374,7 +419,7 @@ static void on_applied(void *ud, struct client_result *res)
         else
             fail(o, res->failure);
         end_write(o, NULL);
-    } else if (o->op->kind == OP_CREATE && !o->op->force && res->status == 200 &&
+    } else if (o->op->kind == OP_CREATE && !o->op->force && !o->adopted && res->status == 200 &&
                has_foreign_manager(object)) {
         undo(o, object);
         return;

@@ -27,6 +27,7 @@ struct apply_op {
     struct own_waiter *waiter;
     bool claimed;
     bool in_gate; // holds a place
+    bool adopted; // taken over from the managers that adopt names
     // the outcome
     bool ok;
     bool terminating; // refused because the namespace is going away

@@ -71,10 +71,6 @@ static int check_ours(const struct plan_input *in, const struct object *live, st
             e, ERR_CONFLICT,
             "it belongs to another subject of this script (owner UID %s): two subjects want one child",
             owner == NULL ? "unknown" : owner);
-    if (!plan_is_manager_of(live, in->world->script->manager))
-        return err_set(e, ERR_CONFLICT,
-                       "it carries this script's labels, but the script never applied it: remove the labels "
-                       "or the object");
     return 0;
 }
 
@@ -110,7 +106,12 @@ static int plan_child(struct plan *p, const struct plan_input *in, const struct 
     if (object_is_deleting(c->live))
         return 0; // its end wakes this key
     int r = check_ours(in, c->live, e);
-    return r < 0 || c->once ? r : compare_child(p, in, c, e);
+    if (r < 0 || c->once)
+        return r;
+    struct child guarded = *c; // labels can be copied and managedFields be lost: the server is asked
+    if (!plan_is_manager_of(c->live, in->world->script->manager))
+        guarded.live = NULL;
+    return compare_child(p, in, &guarded, e);
 }
 
 static const struct child *find_twin(const struct child *children, size_t n, const struct child *c)
