@@ -92,7 +92,7 @@ static uint64_t watch_one(struct budget *b, struct budget **ret_stuck)
         atomic_store(&b->expired, true);
     }
     pthread_kill(b->thread, BUDGET_SIGNAL);
-    if (wall > wall_limit + STUCK_US && !b->stuck_told) {
+    if (wall > wall_limit + STUCK_US && !b->stuck_told && *ret_stuck == NULL) { // another one: the next time
         b->stuck_told = true;
         *ret_stuck = b;
     }
