@@ -324,9 +324,9 @@ static void adopt(struct apply_op *o, const json *object)
 static void on_guard(void *ud, struct client_result *res)
 {
     struct apply_op *o = ud;
-    if (res->failure != NULL && res->failure->http == 404 &&
-        !str_eq(res->failure->details_kind, "namespaces")) {
-        send_apply(o);
+    bool is_absent = res->failure != NULL && res->failure->http == 404;
+    if (is_absent && (o->op->ns[0] == '\0' || !str_eq(res->failure->details_kind, "namespaces"))) {
+        send_apply(o); // it is the object that is missing, not its namespace
         return;
     }
     const json *object = json_root(res->doc);

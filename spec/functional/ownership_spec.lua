@@ -1,0 +1,394 @@
+--- Whose an object is, and whose a field: objects that others made first, fields that others set, owners across scopes, and
+-- that nothing is deleted but what the host made.
+local functional = require "spec.functional.support"
+local widgets, eventually, process = functional.widgets, functional.eventually, functional.process
+
+functional.describe("ownership", function()
+    local plane, namespace, host, mark
+
+    setup(function()
+        plane = functional.controlplane.shared()
+        widgets.install(plane)
+        widgets.clean(plane)
+    end)
+
+    teardown(function()
+        widgets.remove(plane)
+    end)
+
+    before_each(function()
+        namespace = plane:namespace "ownership"
+    end)
+
+    after_each(function()
+        functional.host.stop_all()
+        widgets.clean(plane)
+    end)
+
+    local function put(body, rest)
+        plane:put_scripts("own", { ["own.lua"] = widgets.script("own", body, rest) })
+    end
+
+    local function start()
+        host = functional.host.start { plane = plane }
+        host:await_ready()
+        mark = plane.audit:mark()
+    end
+
+    local function create(name, spec)
+        plane:create("widgets", namespace, widgets.object("Widget", name, spec or {}))
+    end
+
+    local function set(name, spec)
+        plane:patch("widgets", namespace, name, { spec = spec })
+    end
+
+    local function data(name, where)
+        local object = plane:get("configmaps", where or namespace, name)
+        return object and (object.data or {})
+    end
+
+    local function await_data(name, wanted)
+        eventually(10, name .. " holds what it should", function()
+            assert.same(wanted, data(name))
+            return true
+        end)
+    end
+
+    local function await_event(name, ...)
+        local needles = { ... }
+        eventually(10, "an Event says " .. table.concat(needles, ", "), function()
+            local text = plane:events_about(name, namespace)
+            for _, needle in ipairs(needles) do
+                if not text:find(needle, 1, true) then
+                    return nil, text
+                end
+            end
+            return true
+        end)
+    end
+
+    -- Writes of the host to objects of that name; `verb` nil: any.
+    local function writes_to(name, verb)
+        local found = {}
+        for _, write in ipairs(widgets.writes(plane, mark, namespace)) do
+            if write.entry.objectRef.name == name and (not verb or write.entry.verb == verb) then
+                found[#found + 1] = write
+            end
+        end
+        return found
+    end
+
+    local function config_map_path(name, query)
+        return ("/api/v1/namespaces/%s/configmaps%s?%s"):format(namespace, name and "/" .. name or "", query)
+    end
+
+    local function merge(name, manager, change)
+        assert(plane.api:json("PATCH", config_map_path(name, "fieldManager=" .. manager), change,
+            "application/merge-patch+json"))
+    end
+
+    describe("of an object that was there", function()
+        local taken = [[
+    return { apply = { { object = cm(o.spec.child or o.metadata.name, o.spec.data),
+      adopt = { "host-0.1", "host-v1", "kubectl-client-side-apply" } } } }]]
+
+        local makers = {
+            posted = function()
+                plane.api:json("POST", config_map_path(nil, "fieldManager=host-0.1"),
+                    { metadata = { name = "posted" }, data = { key = "v", legacy = "old" } })
+            end,
+            kubectl = function()
+                plane:apply_text([[
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kubectl}
+data: {key: v, legacy: old}
+]], namespace)
+            end,
+            applied = function()
+                plane.api:json("PATCH", config_map_path("applied", "fieldManager=host-v1"),
+                    [[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"applied"},"data":{"key":"v","legacy":"old"}}]],
+                    "application/apply-patch+yaml")
+            end,
+        }
+
+        it("is taken over with all that its manager set, and nothing of others", function()
+            put(taken)
+            start()
+            for name, make in pairs(makers) do
+                make()
+                merge(name, "alice", { data = { hers = "1" }, metadata = { annotations = { note = "hers" } } })
+                create(name, { data = { key = "v" } })
+                await_data(name, { key = "v", hers = "1" })
+                assert.same({ note = "hers" }, plane:get("configmaps", namespace, name).metadata.annotations)
+                assert.equal(2, #writes_to(name, "patch"), functional.audit.describe(writes_to(name)))
+                set(name, { data = { key = "w" } })
+                await_data(name, { key = "w", hers = "1" })
+                set(name, { data = functional.null })
+                await_data(name, { hers = "1" })
+            end
+            process.sleep(1)
+            mark = plane.audit:mark()
+            process.sleep(1)
+            assert.equal(0, #widgets.writes(plane, mark))
+        end)
+
+        it("is not forced on a stranger who sets the same field", function()
+            put(taken)
+            start()
+            makers.posted()
+            merge("posted", "alice", { data = { key = "hers" } })
+            create("posted", { data = { key = "v", more = "1" } })
+            await_event("posted", "alice", ".data.key")
+            process.sleep(2)
+            assert.equal("hers", data("posted").key)
+            assert.is_nil(data("posted").more)
+            assert.is_true(#writes_to "posted" <= 14, functional.audit.describe(writes_to "posted"))
+            set("posted", { data = { more = "1" } }) -- leaves it to her
+            plane:patch("widgets", namespace, "posted", { spec = { data = { key = functional.null } } })
+            await_data("posted", { key = "hers", more = "1" })
+        end)
+
+        it("is refused with the names of its managers", function()
+            put [[ return { apply = { cm("posted", { key = "w" }) } }]]
+            start()
+            makers.posted()
+            create "w"
+            await_event("w", "posted", "host-0.1", "adopt")
+            assert.same({ key = "v", legacy = "old" }, data "posted")
+            assert.equal(0, #writes_to "posted")
+        end)
+
+        it("is refused while another controller owns it", function()
+            put(taken)
+            start()
+            local boss = plane:create("configmaps", namespace, { metadata = { name = "boss" } })
+            local owners = { {
+                apiVersion = "v1", kind = "ConfigMap", name = "boss", uid = boss.metadata.uid, controller = true,
+            } }
+            makers.posted()
+            merge("posted", "host-0.1", { metadata = { ownerReferences = owners } })
+            create("w", { child = "posted", data = { key = "w" } })
+            await_event("w", "posted")
+            process.sleep(1)
+            local stays = plane:get("configmaps", namespace, "posted")
+            assert.same(owners, stays.metadata.ownerReferences)
+            assert.equal("v", stays.data.key)
+        end)
+
+        it("is applied again when its managedFields were lost", function()
+            put [[ return { apply = { cm("c", o.spec.data) } }]]
+            start()
+            create("w", { data = { a = "1", b = "1" } })
+            await_data("c", { a = "1", b = "1" })
+            for i, lost in ipairs { '[{}]', '[{}]' } do
+                plane.api:json("PATCH", config_map_path("c", ""), ('{"metadata":{"managedFields":%s}}'):format(lost),
+                    "application/merge-patch+json")
+                process.sleep(1)
+                mark = plane.audit:mark()
+                set("w", { data = { a = tostring(i + 1) } })
+
+                await_data("c", { a = tostring(i + 1), b = "1" })
+                process.sleep(1)
+                assert.is_true(#writes_to "c" <= 2, functional.audit.describe(writes_to "c"))
+            end
+            set("w", { data = functional.null })
+            process.sleep(1)
+            put [[ return { apply = {} }]]
+            eventually(10, "it is still the host's to prune", function()
+                return not data "c"
+            end)
+        end)
+    end)
+
+    it("of a field goes to an autoscaler and back", function()
+        put [[
+    return { apply = { { apiVersion = "apps/v1", kind = "Deployment", metadata = { name = "d" }, spec = {
+      replicas = not o.spec.autoscale and 2 or nil, minReadySeconds = o.spec.seconds,
+      selector = { matchLabels = { app = "d" } }, template = { metadata = { labels = { app = "d" } },
+      spec = { containers = { { name = "c", image = "i" } } } } } } } }]]
+        start()
+        create("w", { autoscale = false, seconds = 1 })
+        local function replicas()
+            local deployment = plane:get("deployments", namespace, "d")
+            return deployment and deployment.spec.replicas
+        end
+        local function await(n)
+            eventually(10, "it has " .. n .. " replicas", function()
+                return replicas() == n, tostring(replicas())
+            end)
+        end
+        await(2)
+        plane:scale("deployment", namespace, "d", 5)
+        await(2) -- it is the script's
+        set("w", { autoscale = true })
+        for n = 5, 7 do
+            plane:scale("deployment", namespace, "d", n)
+            set("w", { seconds = n })
+            eventually(10, "other fields go on", function()
+                return plane:get("deployments", namespace, "d").spec.minReadySeconds == n
+            end)
+            process.sleep(0.3)
+            assert.equal(n, replicas())
+        end
+        set("w", { autoscale = false })
+        await(2)
+    end)
+
+    describe("of children", function()
+        it("decides what is pruned, not their labels", function()
+            put [[
+    local app = { app = o.metadata.name }
+    local pod = { metadata = { labels = app }, spec = { containers = { { name = "c", image = "i" } } } }
+    local all = {
+      deployment = { apiVersion = "apps/v1", kind = "Deployment", metadata = { name = "d", labels = app },
+        spec = { replicas = 1, selector = { matchLabels = app }, template = pod } },
+      service = { apiVersion = "v1", kind = "Service", metadata = { name = "s", labels = app },
+        spec = { selector = app, ports = { { port = 80 } } } },
+      set = { apiVersion = "apps/v1", kind = "StatefulSet", metadata = { name = "f", labels = app },
+        spec = { serviceName = "s", selector = { matchLabels = app }, template = pod, volumeClaimTemplates = { {
+          metadata = { name = "v", labels = app },
+          spec = { accessModes = { "ReadWriteOnce" }, resources = { requests = { storage = "1Gi" } } } } } } },
+    }
+    if o.spec.how == "error" then
+      error("on purpose")
+    elseif o.spec.how == "nil" then
+      return nil
+    elseif o.spec.how == "status" then
+      return { status = { phase = "Up" } }
+    end
+    local children = { cm(o.spec.name, { a = "1" }), cm("held", { a = "1" }) }
+    for _, kind in ipairs(o.spec.kinds) do
+      table.insert(children, all[kind])
+    end
+    if o.spec.how == "fewer" then
+      table.remove(children, 2)
+    end
+    return { apply = children }]]
+            start()
+            create("w", { name = "first", kinds = { "deployment", "service", "set" } })
+            local function copies()
+                local slice = plane:list("endpointslices", namespace)[1]
+                return slice and plane:list("replicasets", namespace)[1]
+                    and plane:list("persistentvolumeclaims", namespace)[1] and slice
+            end
+            local slice = eventually(20, "the cluster has copied the labels", copies)
+            local ours = eventually(10, "the child is there", function()
+                return plane:get("configmaps", namespace, "first")
+            end)
+            assert.equal(ours.metadata.labels["tidelock.dev/script"], slice.metadata.labels["tidelock.dev/script"])
+            local by_hand = {
+                labels = { labels = ours.metadata.labels },
+                owner = { ownerReferences = ours.metadata.ownerReferences },
+                both = { labels = ours.metadata.labels, ownerReferences = ours.metadata.ownerReferences },
+            }
+            for name, metadata in pairs(by_hand) do
+                metadata.name = "by-hand-" .. name
+                plane:create("configmaps", namespace, { metadata = metadata, data = { a = "1" } })
+            end
+            plane:patch("configmaps", namespace, "held", { metadata = { finalizers = { "x.test/hold" } } })
+            plane:delete("configmaps", namespace, "held")
+
+            for _, how in ipairs { "error", "nil", "status" } do
+                set("w", { how = how, name = "second" })
+                process.sleep(0.7)
+            end
+            set("w", { how = "", kinds = { "deployment", "service" } })
+            eventually(15, "the renamed one and the dropped kind are gone", function()
+                return data "second" and not data "first" and not plane:get("statefulsets", namespace, "f")
+            end)
+
+            host:stop() -- a new script with a child fewer, while none runs
+            plane:put_scripts("own", { ["own.lua"] = widgets.script("own",
+                [[ return { apply = { cm("second", { a = "1" }), cm("third", { a = "1" }) } }]]) })
+            start()
+            eventually(15, "the others are gone", function()
+                return data "third" and not plane:get("deployments", namespace, "d")
+                    and not plane:get("services", namespace, "s")
+            end)
+            process.sleep(2)
+            assert.truthy(data "second")
+            for name in pairs(by_hand) do
+                assert.truthy(data("by-hand-" .. name), name)
+            end
+            assert.is_true(#writes_to("held", "delete") <= 1, functional.audit.describe(writes_to "held"))
+            assert.truthy(plane:list("persistentvolumeclaims", namespace)[1])
+            plane:patch("configmaps", namespace, "held", { metadata = { finalizers = functional.null } })
+            -- what the host deleted in the namespace since its restart
+            local deleted = {}
+            for _, write in ipairs(widgets.writes(plane, mark, namespace)) do
+                if write.entry.verb == "delete" then
+                    deleted[write.entry.objectRef.name] = true
+                end
+            end
+            deleted.held = nil
+            assert.same({ d = true, s = true }, deleted)
+        end)
+
+        it("crosses scopes, and lasts as long as the subject", function()
+            local elsewhere, made = plane:namespace "elsewhere", namespace .. "-made"
+            put(([[
+    if o.spec.same then
+      return { apply = { cm("here", { a = "2" }) } }
+    end
+    local there = cm("there", { a = "1" })
+    there.metadata.namespace = "%s"
+    return { apply = { cm("here", { a = "1" }), there, child("Room", "%s", { a = "1" }),
+      { apiVersion = "v1", kind = "Namespace", metadata = { name = "%s" } } } }]]):format(elsewhere, made, made))
+            plane:put_scripts("rooms", { ["rooms.lua"] = widgets.script("rooms", ([[
+    local far = cm("of-room", { a = "1" })
+    far.metadata.namespace = "%s"
+    return { apply = { far } }]]):format(namespace), nil, "Room") })
+            start()
+            create "w"
+            plane:create("rooms", nil, widgets.object("Room", "parent-" .. namespace, {}))
+            local function there()
+                return {
+                    here = data "here" ~= nil, there = data("there", elsewhere) ~= nil, of_room = data "of-room" ~= nil,
+                    room = plane:get("rooms", nil, made) ~= nil, namespace = plane:get("namespaces", nil, made) ~= nil,
+                }
+            end
+            local all = { here = true, there = true, of_room = true, room = true, namespace = true }
+            eventually(15, "all children are there", function()
+                assert.same(all, there(), host:log_text())
+                return true
+            end)
+            local function owners(object)
+                return object.metadata.ownerReferences
+            end
+            local subject = plane:get("widgets", namespace, "w")
+            local reference = owners(plane:get("configmaps", namespace, "here"))[1]
+            assert.equal(subject.metadata.uid, reference.uid)
+            assert.equal("x.test/v1 Widget w", ("%s %s %s"):format(reference.apiVersion, reference.kind, reference.name))
+            assert.is_true(reference.controller)
+            assert.equal("Room", owners(plane:get("configmaps", namespace, "of-room"))[1].kind)
+            assert.is_nil(owners(plane:get("configmaps", elsewhere, "there")))
+            assert.is_nil(owners(plane:get("rooms", nil, made)))
+            assert.is_nil(owners(plane:get("namespaces", nil, made)))
+
+            create("second", { same = true })
+            await_event("second", "here", "w")
+            local version = plane:get("configmaps", namespace, "here").metadata.resourceVersion
+            plane:component("kube-controller-manager", "stop") -- another one looks at all references anew
+            plane:component("kube-controller-manager", "start")
+            process.sleep(5)
+            assert.same(all, there())
+            assert.equal(version, plane:get("configmaps", namespace, "here").metadata.resourceVersion)
+            for _, event in ipairs(plane:list "events") do
+                assert.not_equal("OwnerRefInvalidNamespace", event.reason)
+            end
+
+            plane:delete("widgets", namespace, "second")
+            process.sleep(1)
+            assert.same(all, there())
+            plane:delete("widgets", namespace, "w")
+            plane:delete("rooms", nil, "parent-" .. namespace)
+            eventually(60, "nothing is left", function()
+                assert.same({ here = false, there = false, of_room = false, room = false, namespace = false }, there())
+                return true
+            end)
+            assert.is_nil(plane:get("widgets", namespace, "w"))
+        end)
+    end)
+end)
