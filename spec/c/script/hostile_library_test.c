@@ -64,6 +64,31 @@ static const struct hostile hostile[] = {
      "local s = ('x'):rep(1e6) s = s .. s s = s .. s return {status = {n = #json.decode(json.encode(s))}}"},
     {"a text too large to decode", RAISED | MEMORY,
      K8S "local s = ('x'):rep(1e6) json.decode('\"' .. s .. s .. s .. s .. s .. s .. s .. s .. s .. '\"')"},
+    // the library where the stack ends
+    {"encode at the stack's end", RAISED | MEMORY | DEADLINE,
+     K8S "local function f() json.encode({a = {1}}) return 1 + f() end f()"},
+    {"encode at the stack's end in pcall", RAISED | MEMORY | DEADLINE | FINE,
+     K8S "local function f() pcall(json.encode, {a = {1}}) pcall(f) return 1 + f() end f()"},
+    {"decode at the stack's end", RAISED | MEMORY | DEADLINE,
+     K8S "local function f() json.decode('{\"a\":[1]}') return 1 + f() end f()"},
+    {"yaml at the stack's end", RAISED | MEMORY | DEADLINE,
+     K8S "local function f() yaml.decode(yaml.encode({a = {1}})) return 1 + f() end f()"},
+    {"base64 at the stack's end", RAISED | MEMORY | DEADLINE,
+     "local b = require 'tidelock.base64' local function f() b.decode(b.encode('x')) return 1 + f() end f()"},
+    {"lists at the stack's end", RAISED | MEMORY | DEADLINE,
+     "local function f() local n = #world.list('v1/Pod')[2].spec.containers return n + f() end f()"},
+    {"log at the stack's end", RAISED | DEADLINE | BIT(PASS_LIMIT),
+     "local function f() world.log('debug', 'x', {a = 1}) return 1 + f() end f()"},
+    {"quantities at the stack's end", RAISED | MEMORY | DEADLINE,
+     K8S "local function f() local q = k8s.quantity('1') + '2' tostring(q) return 1 + f() end f()"},
+    {"sort and gsub at the stack's end", RAISED | MEMORY | DEADLINE,
+     "local function f() table.sort({3, 2, 1}, function(a, b) return a < b end) ('a'):gsub('a', '%0') return "
+     "1 + f() end f()"},
+    {"format at the stack's end", RAISED | MEMORY | DEADLINE,
+     "local function f() local s = ('%s %d %q'):format('x', 1, 'y') return #s + f() end f()"},
+    {"files at the stack's end", RAISED | MEMORY | DEADLINE,
+     "local c = require('tidelock.compat').open(world) local function f() c.os.date() pcall(c.run, 'x') "
+     "return 1 + f() end f()"},
     // encodings
     {"yaml of anchors", RAISED | DEADLINE | MEMORY,
      K8S "local s = 'a0: &a0 [x,x,x,x,x,x,x,x,x,x]\\n' for i = 1, 12 do s = s .. 'a' .. i .. ': &a' .. i .. "
