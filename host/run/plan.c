@@ -92,12 +92,15 @@ bool plan_is_noop(const struct plan_input *in, const struct object *live, const 
     const json *owned = NULL;
     if (json_parse(text, n, &managed, NULL) == 0)
         owned = fields_of_manager(json_root(managed), manager, subresource);
-    *ret_desired_hash = json_hash(desired);
     buf_init(&path, 4096);
     const struct plan_type *type = plan_type_of(in->types, object_gvk(live));
     enum fields_verdict v = fields_compare(owned, desired, json_root(doc), type->node, &path);
-    bool noop = v == FIELDS_SAME || (owned != NULL && learned_same(in->learned, learn_id, *ret_desired_hash,
-                                                                   fields_hash_owned(owned, json_root(doc))));
+    bool noop = v == FIELDS_SAME;
+    if (!noop) {
+        *ret_desired_hash = json_hash(desired);
+        noop = owned != NULL && learned_same(in->learned, learn_id, *ret_desired_hash,
+                                             fields_hash_owned(owned, json_root(doc)));
+    }
     if (!noop && owned != NULL && type->not_yet) { // it may be the same in other words
         in->types->awaited = true;
         noop = true;

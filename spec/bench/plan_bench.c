@@ -1,7 +1,7 @@
 // Microseconds of a plan for four children (Deployment, Service, two ConfigMaps) and a status when nothing is
 // to be written: what a pass costs besides its script. A host on the embedded API server runs the same key
 // again and again; its calls of plan_make are timed (the linker puts this file's function before it).
-//   bench_plan_bench, in the root of the source tree
+//   bench_plan_bench [rounds], in the root of the source tree
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -9,7 +9,7 @@
 #include "run/plan.h"
 #include "run/sim.h"
 
-enum { ROUNDS = 5000, WARM_UP = 100 };
+enum { ROUNDS_MAX = 5000, WARM_UP = 100 };
 
 static const char script[] =
     "local function labels(name) return { app = name, tier = 'cache' } end\n"
@@ -39,7 +39,7 @@ static const char script[] =
     "  end,\n"
     "}\n";
 
-static uint64_t samples[ROUNDS];
+static uint64_t samples[ROUNDS_MAX];
 static size_t count, planned;
 
 int __real_plan_make(const struct plan_input *in, struct plan **ret, struct err *e);
@@ -58,7 +58,7 @@ int __wrap_plan_make(const struct plan_input *in, struct plan **ret, struct err 
     int r = __real_plan_make(in, ret, e);
     uint64_t spent = now_ns() - start;
     planned++;
-    if (r == 0 && (*ret)->count == 0 && planned > WARM_UP && count < ROUNDS)
+    if (r == 0 && (*ret)->count == 0 && planned > WARM_UP && count < ROUNDS_MAX)
         samples[count++] = spent;
     return r;
 }
@@ -70,14 +70,15 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct sim s;
+    int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS_MAX;
     sim_init(&s, 1);
     sim_apply_file(&s, "operators/memcached/crd.yaml");
     sim_apply_file(&s, "operators/memcached/sample.yaml");
     sim_put_script_text(&s, "bench", "bench.lua", script);
-    sim_run(&s, (WARM_UP + ROUNDS) * 1000ull);
+    sim_run(&s, (uint64_t)(WARM_UP + rounds) * 1000);
     size_t writes = s.host_writes;
     sim_run(&s, 10 * 1000);
     if (count == 0 || s.host_writes != writes) {
