@@ -90,7 +90,7 @@ static void a_thousand_scripts(void **unused)
     sim_init(&s, 3);
     sim_run(&s, SECOND);
     for (int i = 0; i < N; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "s%03d", i);
         files[i].name = xasprintf("%s.lua", name);
         files[i].text = script(name, "", "'x'");
@@ -139,7 +139,7 @@ static void hostile_main_chunks(void **unused)
     (void)unused;
     start(&s);
     for (int i = 0; i < N; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "h%02d", i);
         files[i].name = xasprintf("%s.lua", name);
         files[i].text = script(name, heads[i % 3], "'x'");

@@ -247,7 +247,7 @@ static void a_stuck_worker_is_replaced(void **state)
 static void all_are_stuck(void **state)
 {
     struct rig *r = *state;
-    char name[16];
+    char name[32];
     for (int i = 0; i < 5; i++) {
         snprintf(name, sizeof name, "stuck-%d", i);
         add(r, name);

@@ -1,0 +1,172 @@
+--- Hostile scripts beside well-behaved ones: what they cost the others, and how they are shown.
+local functional = require "spec.functional.support"
+local eventually, process = functional.eventually, functional.process
+
+local GOOD, ROUNDS = 50, 8 -- touches: one a script and round
+local SLACK = 0.025 -- of a machine that does other things too, in seconds
+
+-- What each reconcile does for its subjects.
+local hostile = {
+    loop = "while true do end",
+    pcall = "while true do pcall(function() while true do end end) end",
+    memory = "local t = {} for i = 1, 1e9 do t[i] = { i } end",
+    bomb = "local s = 'x' while true do s = s .. s end",
+    sort = "local t = {} for i = 1, 1e5 do t[i] = (i * 7919) % 100003 end while true do table.sort(t, "
+        .. "function(a, b) return a < b end) end",
+}
+
+local function script(name, body)
+    return ([[
+return {
+  name = "%s",
+  subject = "v1/ConfigMap",
+  selector = "probe=%s",
+  reconcile = function(o)
+    %s
+  end,
+}
+]]):format(name, name, body)
+end
+
+local copy = [[
+return { apply = { {
+  apiVersion = "v1", kind = "ConfigMap",
+  metadata = { name = o.metadata.name .. "-out", namespace = o.metadata.namespace },
+  data = { v = o.data.v },
+} } }
+]]
+
+local function percentile(times, p)
+    table.sort(times)
+    return times[math.max(1, math.ceil(#times * p))]
+end
+
+functional.describe("hostile scripts", function()
+    local plane, namespace, host, touched
+
+    local function subject(name, probe)
+        plane:create("configmaps", namespace, {
+            apiVersion = "v1", kind = "ConfigMap", metadata = { name = name, labels = { probe = probe } },
+            data = { v = "0" },
+        })
+    end
+
+    local function good(i)
+        return ("good-%02d"):format(i)
+    end
+
+    -- Seconds from a change of the subject to the written child.
+    local function touch(name)
+        touched = touched + 1
+        local wanted = tostring(touched)
+        local began = process.now()
+        plane:patch("configmaps", namespace, name, { data = { v = wanted } })
+        local limit = began + functional.limit(15)
+        repeat
+            local child = plane:get("configmaps", namespace, name .. "-out")
+            if child and child.data.v == wanted then
+                return process.now() - began
+            end
+            process.sleep(0.001)
+        until process.now() > limit
+        error(name .. " was not reconciled in time")
+    end
+
+    -- The 99th percentile over all the scripts; the hostile ones' subjects change meanwhile.
+    local function measure(with_hostile)
+        local times = {}
+        for round = 1, functional.sanitized and 1 or ROUNDS do
+            for i = 1, GOOD do
+                times[#times + 1] = touch(good(i))
+            end
+            for name in pairs(with_hostile and hostile or {}) do
+                plane:patch("configmaps", namespace, name .. "-a", { data = { v = tostring(round) } })
+            end
+        end
+        return percentile(times, 0.99), percentile(times, 0.5)
+    end
+
+    local function quarantined(name)
+        return host:metric("tidelock_script_quarantined", { script = name }) == 1
+    end
+
+    setup(function()
+        plane = functional.controlplane.shared()
+        plane:clean()
+        namespace = plane:namespace "hostile"
+        touched = 0
+        local files = {}
+        for i = 1, GOOD do
+            files[good(i) .. ".lua"] = script(good(i), copy)
+            subject(good(i), good(i))
+        end
+        plane:put_scripts("good", files)
+        host = functional.host.start { plane = plane }
+        host:await_ready(30)
+        for i = 1, GOOD do
+            touch(good(i))
+        end
+    end)
+
+    teardown(function()
+        functional.host.stop_all()
+        plane:clean()
+    end)
+
+    it("are quarantined, and the others do not notice", function()
+        local alone = measure(false)
+        for name in pairs(hostile) do
+            subject(name .. "-a", name)
+            subject(name .. "-b", name)
+        end
+        local files = {}
+        for name, body in pairs(hostile) do
+            files[name .. ".lua"] = script(name, body)
+        end
+        plane:put_scripts("hostile", files)
+        for name in pairs(hostile) do
+            eventually(30, name .. " is quarantined", function()
+                return quarantined(name), plane:events_about "hostile"
+            end)
+        end
+
+        local beside, median = measure(true)
+        if beside > 2 * alone + SLACK and not functional.sanitized then -- once more: the machine is not ours
+            alone, beside = measure(false), measure(true)
+        end
+        local text = ("p99 alone %.1f ms, beside hostile scripts %.1f ms (median %.1f ms)"):format(
+            alone * 1e3, beside * 1e3, median * 1e3)
+        print(text)
+        if not functional.sanitized then
+            assert.is_true(beside <= 2 * alone + SLACK, text)
+        end
+    end)
+
+    it("are shown in Events, readiness and metrics while the host lives", function()
+        for name in pairs(hostile) do
+            eventually(10, "an Event about " .. name, function()
+                local events = plane:events_about "hostile"
+                return events:find("Warning ScriptQuarantined: script " .. name .. " is quarantined until ", 1, true),
+                    events
+            end)
+        end
+        local status, text = host.admin:request("GET", "/readyz?verbose")
+        assert.equal(200, status)
+        for name in pairs(hostile) do
+            assert.truthy(text:find("script " .. name .. " (quarantined) ok: ", 1, true), text)
+        end
+        assert.truthy(text:find("script " .. good(1) .. " (running) ok", 1, true), text)
+        assert.equal(200, (host.admin:request("GET", "/livez")))
+        assert.equal(200, (host.admin:request("GET", "/healthz")))
+        assert.equal(0, host:metric "tidelock_workers_lost_total")
+    end)
+
+    it("run at once when they are mended", function()
+        plane:put_scripts("hostile", { ["loop.lua"] = script("loop", copy) })
+        eventually(10, "the mended script works", function()
+            local child = plane:get("configmaps", namespace, "loop-a-out")
+            return child ~= nil, plane:events_about "hostile"
+        end)
+        assert.equal(0, host:metric("tidelock_script_quarantined", { script = "loop" }))
+    end)
+end)
