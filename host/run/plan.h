@@ -90,15 +90,16 @@ struct op *plan_add(struct plan *p, enum op_kind kind, const struct resource *re
                     const char *name);
 void plan_error(struct plan *p, const char *where, const struct err *e);
 void plan_children(struct plan *p, const struct plan_input *in, const json *apply);
-struct child;
+struct child_set;
 // Deletes the live children that are not among `wanted` (NULL: all), in reverse order; how many are still
 // there.
-size_t plan_delete_children(struct plan *p, const struct plan_input *in, const struct child *wanted, size_t n,
+size_t plan_delete_children(struct plan *p, const struct plan_input *in, const struct child_set *wanted,
                             bool unreachable_only);
 void plan_finalizer(struct plan *p, const struct plan_input *in);
 void plan_finalization(struct plan *p, const struct plan_input *in);
 bool plan_has_finalizer(const struct script *script, const struct object *subject);
-// The type of the kind that `object` is going to be written as; NULL: unknown. Notes when a schema on its way is needed to write it.
+// The type of the kind that `object` is going to be written as; NULL: unknown. Notes when a schema on its way
+// is needed to write it.
 const struct schema_node *plan_type_to_write(const struct plan_input *in, const struct gvk *gvk,
                                              const json *object);
 int plan_patches(struct plan *p, const struct plan_input *in, struct err *e);

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "run/readiness.h"
@@ -56,10 +57,44 @@ int plan_child_read(const struct plan_input *in, const json *entry, struct child
     return r;
 }
 
-bool plan_child_same(const struct child *a, const struct child *b)
+void child_set_init(struct child_set *s, size_t count)
 {
-    return gvk_same_group_kind(a->resource.gvk, b->resource.gvk) && str_eq(a->ns, b->ns) &&
-           str_eq(a->name, b->name);
+    *s = (struct child_set){.items = xcalloc(count + 1, sizeof s->items[0]), .count = count};
+}
+
+void child_set_fini(struct child_set *s)
+{
+    HASH_CLEAR(hh, s->table);
+    for (size_t i = 0; i < s->count; i++) {
+        object_unref(s->items[i].live);
+        free(s->items[i].id);
+    }
+    free(s->items);
+}
+
+static char *child_id(const struct gvk *gvk, const char *ns, const char *name)
+{
+    return xasprintf("%s/%s|%s|%s", gvk->group, gvk->kind, ns, name);
+}
+
+struct child *child_set_find(const struct child_set *s, const struct gvk *gvk, const char *ns,
+                             const char *name)
+{
+    struct child *c;
+    char *id = child_id(gvk, ns, name);
+    HASH_FIND_STR(s->table, id, c);
+    free(id);
+    return c;
+}
+
+struct child *child_set_add(struct child_set *s, struct child *c)
+{
+    struct child *twin;
+    c->id = child_id(c->resource.gvk, c->ns, c->name);
+    HASH_FIND_STR(s->table, c->id, twin);
+    if (twin == NULL)
+        HASH_ADD_KEYPTR(hh, s->table, c->id, strlen(c->id), c);
+    return twin;
 }
 
 struct desired plan_child_desired(const struct plan_input *in, const struct child *c, const char *uid)
@@ -90,20 +125,15 @@ bool plan_is_manager_of(const struct object *o, const char *manager)
 // ---- order by readiness
 
 // The entry that a reference of `after` means: namespace defaults to that of the entry itself.
-static struct child *find_reference(struct child *children, size_t n, const struct child *from,
-                                    const json *ref)
+static struct child *find_reference(const struct child_set *s, const struct child *from, const json *ref)
 {
     const struct gvk *gvk = gvk_of(json_get_str(ref, "apiVersion"), json_get_str(ref, "kind"), NULL);
     const char *name = json_str(json_path(ref, "metadata", "name", NULL));
     const char *ns = json_str(json_path(ref, "metadata", "namespace", NULL));
-    for (size_t i = 0; gvk != NULL && i < n; i++) {
-        struct child *c = &children[i];
-        const char *in_ns = ns != NULL ? ns : c->ns != NULL && c->ns[0] == '\0' ? "" : from->ns;
-        if (c->name != NULL && gvk_same_group_kind(c->resource.gvk, gvk) && str_eq(c->name, name) &&
-            str_eq(c->ns, in_ns))
-            return c;
-    }
-    return NULL;
+    if (gvk == NULL || name == NULL)
+        return NULL;
+    struct child *c = child_set_find(s, gvk, ns != NULL ? ns : from->ns, name);
+    return c != NULL || ns != NULL ? c : child_set_find(s, gvk, "", name); // it may be cluster-scoped
 }
 
 static bool is_ready(const struct child *c)
@@ -119,19 +149,19 @@ static bool is_ready(const struct child *c)
     return ready;
 }
 
-static int set_order(struct child *children, size_t n, struct child *c, unsigned depth, struct err *e);
+static int set_order(const struct child_set *s, struct child *c, unsigned depth, struct err *e);
 
-static int order_after(struct child *children, size_t n, struct child *c, unsigned depth, struct err *e)
+static int order_after(const struct child_set *s, struct child *c, unsigned depth, struct err *e)
 {
     enum { IN_A_ROW_MAX = 100 };
     if (depth > IN_A_ROW_MAX)
         return err_set(e, ERR_LIMIT, "after: more than %d entries wait for each other in a row",
                        IN_A_ROW_MAX);
     for (struct json_iter i = json_iter(json_get(c->entry, "after")); json_next(&i);) {
-        struct child *before = find_reference(children, n, c, i.value);
+        struct child *before = find_reference(s, c, i.value);
         if (before == NULL)
             return err_set(e, ERR_INVALID, "after[%zu]: no entry of apply is this object", i.index + 1);
-        int r = set_order(children, n, before, depth + 1, e);
+        int r = set_order(s, before, depth + 1, e);
         if (r < 0)
             return r;
         if (before->order + 1 > c->order)
@@ -142,7 +172,7 @@ static int order_after(struct child *children, size_t n, struct child *c, unsign
 }
 
 // Depth-first; each entry is worked out once.
-static int set_order(struct child *children, size_t n, struct child *c, unsigned depth, struct err *e)
+static int set_order(const struct child_set *s, struct child *c, unsigned depth, struct err *e)
 {
     if (c->ordering == ORDER_KNOWN)
         return 0;
@@ -151,21 +181,20 @@ static int set_order(struct child *children, size_t n, struct child *c, unsigned
     if (c->ordering == ORDER_WRONG)
         return err_set(e, ERR_INVALID, "after: what it waits for has an error itself");
     c->ordering = ORDER_BEGUN;
-    int r = order_after(children, n, c, depth, e);
+    int r = order_after(s, c, depth, e);
     c->ordering = r < 0 ? ORDER_WRONG : ORDER_KNOWN;
     return r;
 }
 
-void plan_child_order(struct plan *p, const struct plan_input *in, struct child *children, size_t n)
+void plan_child_order(struct plan *p, struct child_set *s)
 {
-    (void)in;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < s->count; i++) {
         struct err e;
         char where[256];
-        struct child *c = &children[i];
+        struct child *c = &s->items[i];
         if (c->name == NULL || json_count(json_get(c->entry, "after")) == 0)
             continue;
-        if (set_order(children, n, c, 0, &e) == 0)
+        if (set_order(s, c, 0, &e) == 0)
             continue;
         snprintf(where, sizeof where, "apply[%zu] (%s %s)", i + 1, json_get_str(c->object, "kind"), c->name);
         plan_error(p, where, &e);

@@ -114,22 +114,13 @@ static int plan_child(struct plan *p, const struct plan_input *in, const struct 
     return compare_child(p, in, &guarded, e);
 }
 
-static const struct child *find_twin(const struct child *children, size_t n, const struct child *c)
-{
-    for (size_t i = 0; i < n; i++)
-        if (children[i].name != NULL && plan_child_same(&children[i], c))
-            return &children[i];
-    return NULL;
-}
-
 // ---- pruning
 
-static bool is_wanted(const struct plan_input *in, const struct object *o, const struct child *wanted,
-                      size_t n)
+static bool is_wanted(const struct plan_input *in, const struct object *o, const struct child_set *wanted)
 {
-    struct child c = {.ns = object_namespace(o), .name = object_name(o)};
-    return discovery_find(in->world->discovery, object_gvk(o), &c.resource) != DISCOVERY_FOUND ||
-           find_twin(wanted, n, &c) != NULL;
+    struct resource r;
+    return discovery_find(in->world->discovery, object_gvk(o), &r) != DISCOVERY_FOUND ||
+           child_set_find(wanted, object_gvk(o), object_namespace(o), object_name(o)) != NULL;
 }
 
 static unsigned order_of(const struct object *o)
@@ -175,7 +166,7 @@ static void delete_in_reverse(struct plan *p, const struct plan_input *in, const
     p->ordered |= highest > 0; // the finalizer stays for those that are left
 }
 
-size_t plan_delete_children(struct plan *p, const struct plan_input *in, const struct child *wanted, size_t n,
+size_t plan_delete_children(struct plan *p, const struct plan_input *in, const struct child_set *wanted,
                             bool unreachable_only)
 {
     struct object_list all, doomed = {0};
@@ -187,7 +178,7 @@ size_t plan_delete_children(struct plan *p, const struct plan_input *in, const s
         struct object *o = all.items[i];
         const struct object_owner *owners;
         bool collected = unreachable_only && object_owners(o, &owners) > 0;
-        if (may_delete(in, o) && !collected && (wanted == NULL || !is_wanted(in, o, wanted, n)))
+        if (may_delete(in, o) && !collected && (wanted == NULL || !is_wanted(in, o, wanted)))
             doomed.items[doomed.count++] = object_ref(o);
     }
     delete_in_reverse(p, in, &doomed);
@@ -205,18 +196,17 @@ static void say_where(char out[256], const struct child *c, size_t index)
              c->name == NULL ? "" : c->name);
 }
 
-static void read_children(struct plan *p, const struct plan_input *in, const json *apply,
-                          struct child *children)
+static void read_children(struct plan *p, const struct plan_input *in, const json *apply, struct child_set *s)
 {
     for (struct json_iter i = json_iter(apply); json_next(&i);) {
-        struct child *c = &children[i.index];
+        struct child *c = &s->items[i.index];
         struct err e = {0};
         char where[256];
         int r = plan_child_read(in, i.value, c, &e);
-        const struct child *twin = r < 0 ? NULL : find_twin(children, i.index, c);
+        const struct child *twin = r < 0 ? NULL : child_set_add(s, c);
         if (twin != NULL)
             r = err_set(&e, ERR_INVALID, "the same object stands at apply[%zu] too",
-                        (size_t)(twin - children) + 1);
+                        (size_t)(twin - s->items) + 1);
         if (r == 0 && in->world->children != NULL)
             c->live =
                 child_stores_get(in->world->children, in->world->revision, c->resource.gvk, c->ns, c->name);
@@ -231,25 +221,24 @@ static void read_children(struct plan *p, const struct plan_input *in, const jso
 void plan_children(struct plan *p, const struct plan_input *in, const json *apply)
 {
     size_t n = json_count(apply);
-    struct child *children = xcalloc(n + 1, sizeof children[0]);
-    read_children(p, in, apply, children);
+    struct child_set s;
+    child_set_init(&s, n);
+    read_children(p, in, apply, &s);
     bool complete = !p->errors; // an entry that could not be read may stand for anything
     bool waits = false;
-    plan_child_order(p, in, children, n);
+    plan_child_order(p, &s);
     for (size_t i = 0; i < n; i++) {
         struct err e = {0};
         char where[256];
-        if (children[i].name != NULL && plan_child(p, in, &children[i], &e) < 0) {
-            say_where(where, &children[i], i);
+        if (s.items[i].name != NULL && plan_child(p, in, &s.items[i], &e) < 0) {
+            say_where(where, &s.items[i], i);
             plan_error(p, where, &e);
         }
-        p->ordered |= children[i].order > 0;
-        waits |= children[i].live == NULL && children[i].blocked;
+        p->ordered |= s.items[i].order > 0;
+        waits |= s.items[i].live == NULL && s.items[i].blocked;
     }
     p->unfinished |= waits && p->count > 0; // what is written now may be all that it waits for
     if (complete)
-        plan_delete_children(p, in, children, n, false);
-    for (size_t i = 0; i < n; i++)
-        object_unref(children[i].live);
-    free(children);
+        plan_delete_children(p, in, &s, false);
+    child_set_fini(&s);
 }

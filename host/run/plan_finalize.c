@@ -128,7 +128,7 @@ void plan_finalization(struct plan *p, const struct plan_input *in)
     if (!in->done || p->errors)
         return;
     bool all = in->leaving || (in->world->children != NULL && needs_order(in)); // nobody collects the rest
-    size_t left = in->world->children == NULL ? 0 : plan_delete_children(p, in, NULL, 0, !all);
+    size_t left = in->world->children == NULL ? 0 : plan_delete_children(p, in, NULL, !all);
     if (left > 0)
         return;
     remove_finalizer(p, in);
