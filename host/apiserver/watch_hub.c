@@ -136,8 +136,6 @@ static void add_event_frame(struct buf *out, const struct watcher *w, const stru
     bool after = ev->type != STORAGE_DELETED && filter_matches(&w->filter, ev->key, ev->new);
     if (after)
         add_frame(out, before ? "MODIFIED" : "ADDED", w->kind, as, ev->new);
-    else if (before && ev->type == STORAGE_DELETED)
-        add_frame(out, "DELETED", w->kind, as, ev->new);
     else if (before)
         add_frame(out, "DELETED", w->kind, as, ev->new);
 }

@@ -333,17 +333,18 @@ static bool look_at_informers(struct informers *s)
         struct resource r;
         next = TAILQ_NEXT(i, link);
         enum discovery_answer known = discovery_find(s->o.discovery, i->scope.gvk, &r);
-        if (known == DISCOVERY_FOUND && is_other_resource(&r, &i->resource)) {
+        bool other = known == DISCOVERY_FOUND && is_other_resource(&r, &i->resource);
+        bool confirmed = known == DISCOVERY_UNKNOWN && i->missing_since != 0 &&
+                         now - i->missing_since >= INFORMERS_CONFIRM_MS;
+        if (other || confirmed) {
             vanish(s, i);
         } else if (known != DISCOVERY_UNKNOWN) {
             i->missing_since = 0;
-        } else if (i->missing_since == 0) {
-            i->missing_since = now > 0 ? now : 1;
-            discovery_miss(s->o.discovery, i->scope.gvk);
-            missing = true;
-        } else if (now - i->missing_since >= INFORMERS_CONFIRM_MS) {
-            vanish(s, i);
         } else {
+            if (i->missing_since == 0) {
+                i->missing_since = now > 0 ? now : 1;
+                discovery_miss(s->o.discovery, i->scope.gvk);
+            }
             missing = true;
         }
     }

@@ -264,12 +264,12 @@ static void park(struct controller *c, struct outcome *o)
 {
     bool for_children = !o->ran;
     series_inc(c->m.parked);
-    if (for_children && o->view == c->view)
-        strset_add(&c->parked, o->key); // until controller_on_state finds them synced
-    else if (for_children)
-        queue_add(c->queue, o->key); // the stores have changed meanwhile
-    else if (o->awaits_schema)
-        strset_add(&c->parked, o->key); // until controller_on_schemas
+    bool current = o->view == c->view; // otherwise the stores have changed meanwhile
+    if (for_children && !current)
+        queue_add(c->queue, o->key);
+    else if (for_children || o->awaits_schema)
+        strset_add(&c->parked,
+                   o->key); // until controller_on_state finds them synced, or controller_on_schemas
     if (o->awaits_key && controller_await_key(c))
         strset_add(&c->parked, o->key); // until controller_on_key
     else if (o->awaits_key)
