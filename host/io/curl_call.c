@@ -211,7 +211,8 @@ static void buf_recycle(struct buf *b)
 void curl_call_give_back(struct call *x)
 {
     struct curl_transport *t = curl_impl_transport(x);
-    if (t->unused_count[x->stream] >= KEEP_CALLS) {
+    // libcurl counts repeats over the whole life of a handle and gives up at the fifth.
+    if (t->unused_count[x->stream] >= KEEP_CALLS || x->attempts > 1) {
         curl_call_free(x);
         return;
     }

@@ -5,9 +5,11 @@
 #include <event2/event.h>
 #include <event2/listener.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <nghttp2/nghttp2.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -166,6 +168,8 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
     struct h2_peer *p = ud;
     struct h2_connection *c = xcalloc(1, sizeof(*c));
     (void)l, (void)a, (void)n;
+    int one = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     p->connections++;
     c->peer = p;
     LIST_INIT(&c->streams);
@@ -262,14 +266,20 @@ int h2_streams(const struct h2_connection *c)
 
 // ---- answers; inside of the handler they go out when it returns
 
-void h2_start(struct h2_stream *s, const char *status)
+static void start(struct h2_stream *s, const char *status, const char *length)
 {
     nghttp2_nv fields[] = {
         {(uint8_t *)":status", (uint8_t *)status, 7, strlen(status), NGHTTP2_NV_FLAG_NONE},
         {(uint8_t *)"content-type", (uint8_t *)"application/json", 12, 16, NGHTTP2_NV_FLAG_NONE},
+        {(uint8_t *)"content-length", (uint8_t *)length, 14, strlen(length), NGHTTP2_NV_FLAG_NONE},
     };
     nghttp2_data_provider provider = {{.ptr = s}, read_out};
-    nghttp2_submit_response(s->connection->session, s->id, fields, 2, &provider);
+    nghttp2_submit_response(s->connection->session, s->id, fields, *length != '\0' ? 3 : 2, &provider);
+}
+
+void h2_start(struct h2_stream *s, const char *status)
+{
+    start(s, status, "");
 }
 
 void h2_send(struct h2_stream *s, const char *text)
@@ -288,9 +298,11 @@ void h2_end(struct h2_stream *s)
 
 void h2_reply(struct h2_stream *s, const char *status, const char *text)
 {
+    char length[24];
     evbuffer_add(s->out, text, strlen(text));
     s->ended = true;
-    h2_start(s, status);
+    snprintf(length, sizeof(length), "%zu", strlen(text));
+    start(s, status, length);
 }
 
 void h2_reset(struct h2_stream *s, uint32_t error_code)

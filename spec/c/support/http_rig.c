@@ -96,6 +96,8 @@ void rig_init(struct rig *r, const struct pki *server_pki, const char *client_ca
     assert_non_null(s);
     struct sockaddr_in a;
     socklen_t n = sizeof(a);
+    int one = 1; // connections inherit it
+    setsockopt(evhttp_bound_socket_get_fd(s), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     assert_int_equal(getsockname(evhttp_bound_socket_get_fd(s), (struct sockaddr *)&a, &n), 0);
     r->port = ntohs(a.sin_port);
 }
