@@ -15,7 +15,7 @@ struct strset {
 
 void strset_init(struct strset *s);
 void strset_fini(struct strset *s);
-bool strset_add(struct strset *s, const char *item); // false: was there already
+bool strset_add(struct strset *s, const char *item);    // false: was there already
 bool strset_remove(struct strset *s, const char *item); // false: was not there
 bool strset_has(const struct strset *s, const char *item);
 void strset_sort(struct strset *s);

@@ -1,6 +1,6 @@
-// The event loop. Real: libevent. Virtual: no file descriptors, timers on a virtual clock, which jumps to the next due
-// timer when nothing else is left to do; everything runs in one thread in a fixed order.
-// A turn of the real loop runs messages (a bounded number), then due timers, then file descriptors. It ignores SIGPIPE.
+// The event loop. Real: libevent. Virtual: no file descriptors, timers on a virtual clock, which jumps to the
+// next due timer when nothing else is left to do; everything runs in one thread in a fixed order. A turn of
+// the real loop runs messages (a bounded number), then due timers, then file descriptors. It ignores SIGPIPE.
 // All functions are for the loop thread, except loop_post and loop_stop.
 #ifndef IO_LOOP_H
 #define IO_LOOP_H
@@ -19,16 +19,17 @@ struct loop *loop_new(struct clock *clock); // a virtual clock makes a virtual l
 // Runs the messages that were posted and drops the deferred calls. All timers and fds must be freed before.
 void loop_free(struct loop *l);
 struct clock *loop_clock(struct loop *l);
-uint64_t loop_now_ms(struct loop *l); // monotonic
+uint64_t loop_now_ms(struct loop *l);       // monotonic
 bool loop_is_current(const struct loop *l); // is the calling thread the one that runs it (or none does yet)?
 
 void loop_run(struct loop *l);  // until loop_stop
 void loop_stop(struct loop *l); // any thread
-// Virtual: runs messages and due timers, moving the clock, until nothing is due before `until_ms` (monotonic); then the clock
-// stands at until_ms (a timer due exactly then has run). Returns the number of things run. loop_stop ends it early.
-// Real: not allowed.
+// Virtual: runs messages and due timers, moving the clock, until nothing is due before `until_ms`
+// (monotonic); then the clock stands at until_ms (a timer due exactly then has run). Returns the number of
+// things run. loop_stop ends it early. Real: not allowed.
 uint64_t loop_run_until(struct loop *l, uint64_t until_ms);
-// Virtual: one message, or else one timer (the clock jumps to it, but not past until_ms). False: nothing is due by then.
+// Virtual: one message, or else one timer (the clock jumps to it, but not past until_ms). False: nothing is
+// due by then.
 bool loop_step(struct loop *l, uint64_t until_ms);
 
 // Runs m on the loop thread, soon, in order of posting. Any thread; ownership of m moves.
@@ -52,7 +53,8 @@ struct loop_fd *loop_fd_new(struct loop *l, int fd, void (*fn)(void *ud, int wha
 void loop_fd_want(struct loop_fd *f, int what); // bit set of LOOP_READ, LOOP_WRITE; persistent
 void loop_fd_free(struct loop_fd *f);
 
-// How late the loop is: the largest delay of a periodic 100 ms probe since the last call, in us. Real loop only.
+// How late the loop is: the largest delay of a periodic 100 ms probe since the last call, in us. Real loop
+// only.
 uint64_t loop_lag_us(struct loop *l);
 
 #endif

@@ -33,8 +33,8 @@ struct server_route {
 };
 
 // address: "127.0.0.1:8080", "[::1]:0" (0: any free port). 0, or -ERR_IO with the reason.
-int server_new(struct loop *l, const char *address, const struct server_route *routes, size_t route_count, void *ud,
-               struct server **ret, struct err *e);
+int server_new(struct loop *l, const char *address, const struct server_route *routes, size_t route_count,
+               void *ud, struct server **ret, struct err *e);
 uint16_t server_port(const struct server *s);
 void server_free(struct server *s);
 

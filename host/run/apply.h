@@ -49,7 +49,7 @@ struct apply_input {
     struct inventory *inventory;
     const struct object *subject; // borrowed until on_done
     const char *key;
-    bool unseen; // the subject is in no store of the view: its own writes are not waited for
+    bool unseen;       // the subject is in no store of the view: its own writes are not waited for
     struct plan *plan; // borrowed until on_done
     void (*on_done)(void *ud, const struct apply_result *result);
     void (*on_conflict)(void *ud, const char *text); // a field is fought over: said once; may be NULL

@@ -97,6 +97,19 @@ static void note_warning(struct apply_op *o, const struct client_result *res)
              F_STR("warning", res->warning));
 }
 
+// So is that a status which was given goes nowhere.
+static void note_dropped_status(struct apply_op *o)
+{
+    const char *script = o->in->view->script->name, *kind = o->op->resource.gvk->text;
+    char *once = xasprintf("%s status of %s", script, kind);
+    if (o->op->drops_status && strset_add(&o->applier->warnings, once))
+        log_warn(
+            "the status of a child is not applied: it belongs to the controller of its kind, leave it out",
+            F_STR("script", script), F_STR("key", o->in->key), F_STR("kind", kind),
+            F_STR("name", o->op->name));
+    free(once);
+}
+
 static void fail(struct apply_op *o, const struct api_status *why)
 {
     o->ok = false;
@@ -400,6 +413,7 @@ static void on_applied(void *ud, struct client_result *res)
     struct apply_op *o = ud;
     const json *object = json_root(res->doc);
     note_warning(o, res);
+    note_dropped_status(o);
     if (is_fought_over(o, res)) {
         count(o, res->status);
         send_apply(o);

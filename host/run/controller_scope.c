@@ -60,12 +60,11 @@ void controller_open_subjects(struct controller *c)
     c->subject_count = scope_namespaces(c, s->subject, program_spec(s->program)->namespaces, &namespaces);
     c->subjects = xcalloc(c->subject_count + 1, sizeof c->subjects[0]);
     for (size_t i = 0; i < c->subject_count; i++) {
-        struct informer_scope scope = {.gvk = s->subject,
-                                       .ns = namespaces[i],
-                                       .labels = s->selector == NULL ? NULL : selector_text(s->selector),
-                                       .fields = s->fields == NULL || c->fields_refused
-                                                     ? NULL
-                                                     : field_selector_text(s->fields)};
+        struct informer_scope scope = {
+            .gvk = s->subject,
+            .ns = namespaces[i],
+            .labels = s->selector == NULL ? NULL : selector_text(s->selector),
+            .fields = s->fields == NULL || c->fields_refused ? NULL : field_selector_text(s->fields)};
         c->subjects[i] = informers_acquire(c->env->informers, &scope, &s->as);
     }
     free(namespaces);
@@ -83,8 +82,8 @@ void controller_check_fields(struct controller *c)
         if (informer_use_state(c->subjects[i], &why) == INFORMER_UNAVAILABLE &&
             informer_use_get(c->subjects[i]) != NULL) {
             log_info("subjects are selected by the host: the server does not know these fields",
-                     F_STR("script", c->script->name), F_STR("fields", field_selector_text(c->script->fields)),
-                     F_STR("error", why.text));
+                     F_STR("script", c->script->name),
+                     F_STR("fields", field_selector_text(c->script->fields)), F_STR("error", why.text));
             c->fields_refused = true;
             controller_open_subjects(c);
             return;

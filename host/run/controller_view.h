@@ -15,8 +15,8 @@ struct controller_view {
     struct child_stores *children; // +1; NULL: the inventory is not loaded yet
     struct object **leaving;       // +1 each: subjects that are no longer selected, to be given up
     size_t leaving_count;
-    size_t store_count;            // of the subject: one, or one a namespace
-    struct store **stores;         // +1 each; owned
+    size_t store_count;    // of the subject: one, or one a namespace
+    struct store **stores; // +1 each; owned
 };
 
 // Takes the references it is given; paused is false.

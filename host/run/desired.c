@@ -122,8 +122,8 @@ int desired_write(const struct desired *d, struct buf *out, struct err *e)
     int r = write_metadata(&w, d, json_get(d->object, "metadata"), e);
     for (struct json_iter i = json_iter(d->object); r == 0 && json_next(&i);) {
         if (str_eq(i.key, "apiVersion") || str_eq(i.key, "kind") || str_eq(i.key, "metadata") ||
-            str_eq(i.key, "status"))
-            continue;
+            (str_eq(i.key, "status") && d->resource->has_status))
+            continue; // an object that was read and returned carries its status
         r = write_member(&w, d->type, &root, &i, e);
     }
     jw_object_end(&w);

@@ -43,6 +43,7 @@ struct op {
     struct strset adopt; // OP_CREATE: managers whose objects may be taken over
     bool replace;        // an immutable field may be changed by deleting it and creating it anew
     bool by_reference;   // OP_DELETE: not a child
+    bool drops_status;   // the script gave a status, which an apply of the object does not set
     char *learn_id;      // for run/learned.h
     char *path;          // where live is not what is desired, the first place; NULL: nothing was compared
     uint64_t desired_hash;

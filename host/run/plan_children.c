@@ -49,6 +49,7 @@ static int add_write(struct plan *p, const struct plan_input *in, const struct c
     o->body = buf_take(&body, &o->body_len);
     o->force = c->live != NULL;
     o->replace = c->replace;
+    o->drops_status = c->resource.has_status && json_get(d.object, "status") != NULL;
     o->path = path;
     o->desired_hash = desired_hash;
     memcpy(o->manager, in->world->script->manager, sizeof o->manager);

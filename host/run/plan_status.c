@@ -75,8 +75,8 @@ static int write_status(struct plan *p, const struct plan_input *in, const json 
     struct buf body;
     struct json_doc *live = object_parse(subject);
     buf_init(&body, DESIRED_BODY_MAX);
-    int r = desired_write_status(subject, plan_type_to_write(in, object_gvk(subject), status), json_root(live),
-                                 clear ? NULL : status, in->now_us, &body, e);
+    int r = desired_write_status(subject, plan_type_to_write(in, object_gvk(subject), status),
+                                 json_root(live), clear ? NULL : status, in->now_us, &body, e);
     if (r == 0)
         r = compare_status(p, in, &resource, manager, &body, e);
     buf_fini(&body);

@@ -16,7 +16,7 @@ struct script_host { // what the host gives all its scripts; outlives them
     const char *host_namespace;    // inventories are kept there
     const struct grants *grants;
     const struct strset *namespaces; // the host is confined to these; NULL or empty: to none
-    const char *env_json; // world.env, or NULL
+    const char *env_json;            // world.env, or NULL
 };
 
 struct script {

@@ -146,7 +146,7 @@ static int write_ready(struct result_checker *c, const struct value_path *path)
 
 // Sorted by name, as they are written.
 static const struct result_field apply_fields[] = {
-    {"adopt", write_adopt}, {"after", write_after},  {"keep", write_flag},    {"object", write_object},
+    {"adopt", write_adopt}, {"after", write_after}, {"keep", write_flag},    {"object", write_object},
     {"once", write_flag},   {"ready", write_ready}, {"replace", write_flag}, {NULL, NULL},
 };
 static const struct result_field patch_fields[] = {

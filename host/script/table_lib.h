@@ -1,5 +1,5 @@
-// table.insert and table.sort of our own: bounded work; array marks stay, since only elements move. The rest of table is
-// LuaJIT's, which moves elements only too.
+// table.insert and table.sort of our own: bounded work; array marks stay, since only elements move. The rest
+// of table is LuaJIT's, which moves elements only too.
 #ifndef SCRIPT_TABLE_LIB_H
 #define SCRIPT_TABLE_LIB_H
 

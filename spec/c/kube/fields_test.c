@@ -547,11 +547,17 @@ static void test_any_documents(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_maps),           cmocka_unit_test(test_what_is_passed_over),
-        cmocka_unit_test(test_empty_and_null), cmocka_unit_test(test_map_lists),
-        cmocka_unit_test(test_defaulted_keys), cmocka_unit_test(test_sets),
-        cmocka_unit_test(test_atomic),         cmocka_unit_test(test_odd_sets),       cmocka_unit_test(test_of_manager),
-        cmocka_unit_test(test_hash),           cmocka_unit_test(test_made_up_objects),
+        cmocka_unit_test(test_maps),
+        cmocka_unit_test(test_what_is_passed_over),
+        cmocka_unit_test(test_empty_and_null),
+        cmocka_unit_test(test_map_lists),
+        cmocka_unit_test(test_defaulted_keys),
+        cmocka_unit_test(test_sets),
+        cmocka_unit_test(test_atomic),
+        cmocka_unit_test(test_odd_sets),
+        cmocka_unit_test(test_of_manager),
+        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_made_up_objects),
         cmocka_unit_test(test_any_documents),
     };
     return cmocka_run_group_tests_name("fields", tests, NULL, NULL);
