@@ -104,7 +104,7 @@ static void note_dropped_status(struct apply_op *o)
     char *once = xasprintf("%s status of %s", script, kind);
     if (o->op->drops_status && strset_add(&o->applier->warnings, once))
         log_warn(
-            "the status of a child is not applied: it belongs to the controller of its kind, leave it out",
+            "a status in apply or patch is not set: it belongs to the controller of that kind, leave it out",
             F_STR("script", script), F_STR("key", o->in->key), F_STR("kind", kind),
             F_STR("name", o->op->name));
     free(once);

@@ -84,6 +84,7 @@ static int compare_target(struct plan *p, const struct plan_input *in, const str
         o->live_rv = xstrdup(object_resource_version(live));
         o->body = buf_take(&body, &o->body_len);
         o->force = t->force;
+        o->drops_status = t->resource.has_status && json_get(t->object, "status") != NULL;
         o->learn_id = xstrdup(learn_id);
         o->path = path;
         o->desired_hash = hash;

@@ -1,0 +1,377 @@
+--- Status and finalizers on a real server: what the host writes of a status and when, times as the server wants them, kinds
+-- without the status subresource, and finalize hooks that fail, take long, come and go.
+local functional = require "spec.functional.support"
+local widgets, eventually, process = functional.widgets, functional.eventually, functional.process
+
+local count = functional.sanitized and 10 or 100 -- Widgets that must not wake themselves
+
+functional.describe("status", function()
+    local plane, namespace, host, mark
+
+    setup(function()
+        plane = functional.controlplane.shared()
+        widgets.install(plane)
+        widgets.clean(plane)
+    end)
+
+    teardown(function()
+        widgets.remove(plane)
+    end)
+
+    before_each(function()
+        namespace = plane:namespace "status"
+    end)
+
+    after_each(function()
+        functional.host.stop_all()
+        widgets.clean(plane)
+    end)
+
+    local function put(name, body, rest, kind)
+        plane:put_scripts(name, { [name .. ".lua"] = widgets.script(name, body, rest, kind) })
+    end
+
+    local function start(env)
+        host = functional.host.start { plane = plane, env = env }
+        host:await_ready()
+        mark = plane.audit:mark()
+    end
+
+    local function create(name, spec, kind)
+        plane:create((kind or "Widget"):lower() .. "s", namespace, widgets.object(kind or "Widget", name, spec or {}))
+    end
+
+    local function set(name, spec)
+        plane:patch("widgets", namespace, name, { spec = spec })
+    end
+
+    local function status(name)
+        return plane:get("widgets", namespace, name or "w").status or {}
+    end
+
+    local function writes()
+        return widgets.writes(plane, mark, namespace)
+    end
+
+    local function passes(name)
+        return host:metric("controller_runtime_reconcile_total", { controller = name or "status" }) or 0
+    end
+
+    -- Changes the Widget w and waits for the pass; how many writes that made.
+    local function change(spec)
+        local before = passes()
+        mark = plane.audit:mark()
+        set("w", spec)
+        eventually(5, "the pass is through", function()
+            return passes() > before
+        end)
+        process.sleep(0.4)
+        return #writes()
+    end
+
+    local function await_condition(value)
+        return (eventually(10, "the condition is " .. value, function()
+            local conditions = status().conditions
+            for _, condition in ipairs(conditions or {}) do
+                if condition.type == "Ready" and condition.status == value then
+                    return condition
+                end
+            end
+        end))
+    end
+
+    local conditions = [[
+    local ready = k8s.condition("Ready", o.spec.up, "Because", o.spec.message or "all good")
+    local other = k8s.condition("Other", true, "Always", "")
+    ready.observedGeneration = o.metadata.generation
+    if o.spec.stamp then
+      ready.lastTransitionTime = k8s.format_time(world.now())
+    end
+    return { status = { phase = "Up", observedGeneration = o.metadata.generation,
+      conditions = o.spec.turned and { other, ready } or { ready, other } } }]]
+
+    it("is written once, and wakes nobody", function()
+        put("status", conditions)
+        start()
+        for i = 1, count do
+            create("w" .. i, { up = true })
+        end
+        eventually(30, "all have their status", function()
+            local left = 0
+            for _, item in ipairs(plane:list("widgets", namespace)) do
+                left = left + (item.status and item.status.phase == "Up" and 0 or 1)
+            end
+            return left == 0, left .. " are missing"
+        end)
+        process.sleep(2) -- another second: stamps would differ by now
+        assert.equal(count, #writes(), functional.audit.describe(writes()))
+        assert.is_true(passes() <= count + 1, passes() .. " passes")
+    end)
+
+    for how, spec in pairs { ["the host"] = {}, ["the script, at each pass anew"] = { stamp = true } } do
+        it("has conditions stamped by " .. how .. " when they change, and only then", function()
+            put("status", conditions)
+            start()
+            spec.up = true
+            create("w", spec)
+            local first = await_condition "True"
+            assert.truthy(first.lastTransitionTime:match "^%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d:%d%dZ$", first.lastTransitionTime)
+            process.sleep(1.1)
+            assert.equal(1, change { message = "still good" })
+            local second = await_condition "True"
+            assert.equal("still good", second.message)
+            assert.equal(first.lastTransitionTime, second.lastTransitionTime)
+            assert.equal(2, second.observedGeneration)
+            assert.equal(2, status().observedGeneration)
+            assert.equal(1, change { up = false })
+            local third = await_condition "False"
+            assert.not_equal(first.lastTransitionTime, third.lastTransitionTime)
+            process.sleep(1.1)
+            assert.equal(1, change { up = true })
+            assert.not_equal(third.lastTransitionTime, await_condition("True").lastTransitionTime)
+            -- an annotation is no new generation: nothing differs
+            mark = plane.audit:mark()
+            plane:patch("widgets", namespace, "w", { metadata = { annotations = { a = "1" } } })
+            process.sleep(1)
+            assert.equal(0, #writes(), functional.audit.describe(writes()))
+        end)
+    end
+
+    it("has conditions in any order", function()
+        put("status", (conditions:gsub("observedGeneration = o%.metadata%.generation", "observedGeneration = 1")))
+        start()
+        create("w", { up = true })
+        await_condition "True"
+        assert.equal(0, change { turned = true })
+        assert.equal("True", await_condition("True").status)
+    end)
+
+    it("loses what a script no longer says, and raises no generation", function()
+        put("status", [[ return { status = o.spec.status } ]])
+        start()
+        create("w", { status = { phase = "Up", count = 3, any = { a = 1, b = { 2 } } } })
+        eventually(10, "it is there", function()
+            assert.same({ phase = "Up", count = 3, any = { a = 1, b = { 2 } } }, status())
+            return true
+        end)
+        local version = plane:get("widgets", namespace, "w").metadata.generation
+        assert.equal(1, version)
+        assert.equal(1, change { status = { phase = functional.null, any = { b = functional.null } } })
+        assert.same({ count = 3, any = { a = 1 } }, status())
+        plane:kubectl {
+            "patch", "widget", "w", "-n", namespace, "--subresource=status", "--type=merge",
+            "-p", '{"status":{"phase":"hers"}}',
+        }
+        assert.equal(1, change { status = { count = functional.null, any = functional.null } })
+        assert.same({ phase = "hers" }, status())
+        assert.equal(3, plane:get("widgets", namespace, "w").metadata.generation) -- the two changes above
+    end)
+
+    it("has nowhere to go when the subject is deleted, which is no failure", function()
+        put("status", [[ return { status = { phase = "Up" } } ]])
+        start()
+        for i = 1, 20 do
+            create("w" .. i)
+            plane:delete("widgets", namespace, "w" .. i)
+        end
+        process.sleep(1)
+        assert.equal(0, #host:log_matching "pass failed", host:log_text())
+    end)
+
+    it("of a kind without the subresource settles, or is refused aloud", function()
+        put("plain", [[ return { apply = { cm("child", { a = "1" }) }, status = { phase = "Up", at = world.now() > 0 } } ]],
+            nil, "Plain")
+        start()
+        create("p", {}, "Plain")
+        eventually(10, "its child is there", function()
+            return plane:get("configmaps", namespace, "child")
+        end)
+        eventually(10, "the status is there, or somebody is told", function()
+            local stored = plane:get("plains", namespace, "p").status
+            local told = plane:events_about("p", namespace)
+            return stored and stored.phase == "Up" or told:find("status", 1, true), told .. host:log_text()
+        end)
+        process.sleep(1)
+        mark = plane.audit:mark()
+        local before = passes "plain"
+        process.sleep(2)
+        assert.is_true(#writes() <= 1, functional.audit.describe(writes()))
+        assert.is_true(passes "plain" - before <= 2)
+        assert.truthy(plane:get("plains", namespace, "p"))
+    end)
+
+    it("of a child is another controller's, which is said once; without the subresource it is a field", function()
+        put("status", [[
+    local widget, plain = child("Widget", "c", { a = o.spec.a }), child("Plain", "c", { a = o.spec.a })
+    widget.status, plain.status = { phase = "Up" }, { phase = o.spec.a }
+    return { apply = { widget, plain } }]])
+        start()
+        create("w", { a = "1" })
+        host:await_log(10, "a status in apply or patch is not set", "x.test/v1/Widget")
+        eventually(10, "the Plain has its status", function()
+            return plane:get("plains", namespace, "c").status.phase == "1"
+        end)
+        assert.equal(2, change { a = "2" })
+        assert.equal("2", plane:get("plains", namespace, "c").status.phase)
+        assert.is_nil(status "c".phase)
+        assert.equal(1, #host:log_matching "a status in apply or patch is not set")
+        mark = plane.audit:mark()
+        process.sleep(1)
+        assert.equal(0, #writes(), functional.audit.describe(writes()))
+    end)
+
+    it("and Events have times in UTC, whatever the host's zone", function()
+        put("status", (conditions:gsub("return {",
+            'return { events = { k8s.event("Normal", "Seen", o.spec.message or "first") },')))
+        start { TZ = "Asia/Kolkata" }
+        create("w", { up = true })
+        await_condition "True"
+        change { message = "second" }
+        local event = eventually(10, "the Event is there", function()
+            local list = plane.api:json("GET", ("/apis/events.k8s.io/v1/namespaces/%s/events"):format(namespace))
+            for _, item in ipairs(list.items) do
+                if item.reason == "Seen" then
+                    return item
+                end
+            end
+        end)
+        assert.truthy(event.eventTime:match "^%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d:%d%d%.%d%d%d%d%d%dZ$", event.eventTime)
+        local hour = os.date("!%Y-%m-%dT%H", os.time() - 30)
+        local next_hour = os.date("!%Y-%m-%dT%H", os.time() + 30)
+        for _, time in ipairs { event.eventTime, status().conditions[1].lastTransitionTime } do
+            assert.is_true(time:sub(1, 13) == hour or time:sub(1, 13) == next_hour, time)
+        end
+    end)
+
+    describe("finalizers", function()
+        local function finalizers(name)
+            local object = plane:get("widgets", namespace, name or "w")
+            return object and #(object.metadata.finalizers or {})
+        end
+
+        local function await_finalizers(n, name)
+            eventually(15, ("there are %d finalizers"):format(n), function()
+                return finalizers(name) == n, tostring(finalizers(name)) .. host:log_text():sub(-500)
+            end)
+        end
+
+        local function await_gone(name)
+            eventually(15, "it is gone", function()
+                return not plane:get("widgets", namespace, name or "w"), host:log_text():sub(-800)
+            end)
+        end
+
+        local function open_gate()
+            plane:create("configmaps", namespace, { metadata = { name = "gate" } })
+        end
+
+        local hook = [[
+  finalize = function(o, world)
+    if not world.get("v1/ConfigMap", "gate") then
+      %s
+    end
+    return { done = true }
+  end,]]
+
+        it("stay while the hook fails, which is told, and go once it does not", function()
+            put("status", [[ return { status = { phase = "Up" } } ]], hook:format [[error("no gate yet", 0)]])
+            start()
+            create "w"
+            await_finalizers(1)
+            plane:delete("widgets", namespace, "w")
+            eventually(10, "an Event tells", function()
+                return plane:events_about("w", namespace):find("no gate yet", 1, true)
+            end)
+            eventually(10, "and a condition", function()
+                for _, condition in ipairs(status().conditions or {}) do
+                    if condition.type == "Reconciled" then
+                        return condition.status == "False" and condition.message:find("no gate yet", 1, true)
+                    end
+                end
+            end)
+            eventually(15, "it failed five times", function()
+                return (host:metric("controller_runtime_reconcile_errors_total", { controller = "status" }) or 0) >= 5
+            end)
+            assert.equal(1, finalizers())
+            open_gate()
+            await_gone()
+        end)
+
+        it("stay until the hook is done, also over a restart", function()
+            put("status", [[ return {} ]], hook:format [[return { done = false, requeue_after = "1s", status = { phase = "Going" } }]])
+            start()
+            create "w"
+            await_finalizers(1)
+            plane:delete("widgets", namespace, "w")
+            eventually(10, "it is going", function()
+                return status().phase == "Going"
+            end)
+            local before = passes()
+            eventually(10, "it was asked three times", function()
+                return passes() >= before + 3
+            end)
+            assert.equal(1, finalizers())
+            host:expect_failure():signal "KILL"
+            host:await_exit(5)
+            open_gate()
+            assert.equal(1, finalizers())
+            start()
+            await_gone()
+        end)
+
+        it("come with a hook and go with it, and others' stay", function()
+            local body = [[ return { apply = { cm(o.metadata.name .. "-child", { a = "1" }) } } ]]
+            put("status", body)
+            start()
+            for i = 1, 5 do
+                create("w" .. i)
+            end
+            eventually(10, "they are served", function()
+                return plane:get("configmaps", namespace, "w5-child") and plane:get("configmaps", namespace, "w1-child")
+            end)
+            assert.equal(0, finalizers "w1")
+            plane:patch("widgets", namespace, "w1", { metadata = { finalizers = { "x.test/hers" } } })
+            put("status", body, [[finalize = function() return { done = true } end,]])
+            await_finalizers(2, "w1")
+            await_finalizers(1, "w5")
+            put("status", body)
+            for i = 2, 5 do
+                await_finalizers(0, "w" .. i)
+            end
+            await_finalizers(1, "w1")
+            assert.same({ "x.test/hers" }, plane:get("widgets", namespace, "w1").metadata.finalizers)
+            for i = 1, 5 do
+                local object = plane:get("widgets", namespace, "w" .. i)
+                assert.truthy(object)
+                assert.is_nil(object.metadata.deletionTimestamp)
+            end
+        end)
+
+        it("are each script's own", function()
+            put("status", [[ return {} ]], [[finalize = function() return { done = true } end,]])
+            put("other", [[ return {} ]], hook:format [[return { done = false, requeue_after = "1s" }]])
+            start()
+            create "w"
+            await_finalizers(2)
+            plane:delete("widgets", namespace, "w")
+            await_finalizers(1)
+            process.sleep(1.5)
+            assert.equal(1, finalizers())
+            open_gate()
+            await_gone()
+        end)
+
+        it("are no matter when the subject is gone before one could be put on", function()
+            put("status", [[ return {} ]], [[finalize = function() return { done = true } end,]])
+            start()
+            for i = 1, 20 do
+                create("w" .. i)
+                plane:delete("widgets", namespace, "w" .. i)
+            end
+            for i = 1, 20 do
+                await_gone("w" .. i)
+            end
+            assert.equal(0, #host:log_matching "pass failed", host:log_text())
+        end)
+    end)
+end)
