@@ -129,6 +129,7 @@ static void call_configure(struct call *x, struct curl_transport *t)
     curl_easy_setopt(h, CURLOPT_ERRORBUFFER, x->detail);
     curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(h, CURLOPT_PATH_AS_IS, 1L);
+    curl_easy_setopt(h, CURLOPT_URL, t->base);
     curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     curl_easy_setopt(h, CURLOPT_PIPEWAIT, t->https ? 1L : 0L);
     curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
@@ -307,6 +308,8 @@ static void set_method(struct call *x, const struct transport_request *r)
     curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, transport_method_name(r->method));
 }
 
+// libcurl parses and prints a URL anew for each request, a byte at a time: over https that is the server's
+// alone, and the path goes past it. Over http a proxy has to be told all of it.
 static void set_url(struct call *x, const char *path)
 {
     struct curl_transport *t = curl_impl_transport(x);
@@ -314,12 +317,12 @@ static void set_url(struct call *x, const char *path)
         call_fail(x, ERR_INVALID,
                   "the path of a request starts with / and has no blanks or control characters");
     buf_reset(&t->scratch);
-    buf_add_str(&t->scratch, t->base);
+    buf_add_str(&t->scratch, t->https ? t->prefix : t->base);
     buf_add_str(&t->scratch, path);
     if (t->scratch.failed)
         call_fail(x, ERR_LIMIT, "the URL of the request is longer than 64 KiB");
     else
-        curl_easy_setopt(x->easy, CURLOPT_URL, t->scratch.data);
+        curl_easy_setopt(x->easy, t->https ? CURLOPT_REQUEST_TARGET : CURLOPT_URL, t->scratch.data);
 }
 
 // Fills a call from a request; what is wrong with that is kept in `early`.
@@ -361,8 +364,9 @@ void curl_call_report(struct call *x, struct transport_response *r)
         char *type = NULL;
         curl_easy_getinfo(x->easy, CURLINFO_CONTENT_TYPE, &type);
         r->content_type = type != NULL ? type : "";
-        r->retry_after_ms =
-            http_text_retry_after_ms(header_of(x, "Retry-After"), clock_wall_us(loop_clock(t->loop)));
+        if (r->status >= 300)
+            r->retry_after_ms =
+                http_text_retry_after_ms(header_of(x, "Retry-After"), clock_wall_us(loop_clock(t->loop)));
         r->warning = warning = http_text_take_warning(header_of(x, "Warning"));
         if (x->answer.data != NULL) {
             r->body = x->answer.data;

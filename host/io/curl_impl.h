@@ -106,6 +106,7 @@ struct curl_transport {
     struct transport_curl_options options; // strings: see new; the PEM ones are in `material`
     char *server;                          // as people know it
     char *base;                            // what a path is put behind
+    char *prefix;                          // the path in it, "" when none
     char *host_header;                     // or NULL: from the URL
     char *proxy;                           // "": none; NULL: the environment's
     struct curl_slist *connect_to;

@@ -83,6 +83,7 @@ static void transport_destroy(struct curl_transport *t)
     free((char *)t->options.user_agent);
     free(t->server);
     free(t->base);
+    free(t->prefix);
     free(t->host_header);
     free(t->proxy);
     free(t);
@@ -200,7 +201,9 @@ static int set_server(struct curl_transport *t, const struct transport_curl_opti
             use_server_name(t, u, o->tls_server_name);
         t->base = url_part(u, CURLUPART_URL);
         trim_slashes(t->server);
+        t->prefix = url_part(u, CURLUPART_PATH);
         trim_slashes(t->base);
+        trim_slashes(t->prefix);
     }
     free(scheme);
     free(host);

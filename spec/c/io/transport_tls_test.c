@@ -232,18 +232,49 @@ static void test_parallel(void **state)
     rig_fini(&r);
 }
 
+static void reply_with_uri(struct rig *r, struct evhttp_request *req)
+{
+    (void)r;
+    rig_reply(req, 200, "text/plain", evhttp_request_get_uri(req));
+}
+
+// Handles are used again: what they asked for before must not come back.
+static void test_paths(void **state)
+{
+    (void)state;
+    static const char *const bases[] = {"", "/", "/k8s/clusters/c-1", "/k8s/clusters/c-1/"};
+    static const char *const paths[] = {"/api/v1/pods?limit=500&continue=a%2Fb", "/x",
+                                        "/y/../z/./%2e?a=/../b"};
+    for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++) {
+        struct rig r;
+        struct err e = {0};
+        rig_init(&r, &server, NULL);
+        r.handle = reply_with_uri;
+        char *url = xasprintf("https://127.0.0.1:%d%s", r.port, bases[i]);
+        assert_int_equal(rig_connect(&r, OPTIONS(.ca_pem = ca.cert, .server = url), &e), 0);
+        for (size_t k = 0; k < 2 * sizeof(paths) / sizeof(paths[0]); k++) {
+            struct rig_result x;
+            const char *path = paths[k / 2];
+            char *want = xasprintf("%s%s", i < 2 ? "" : "/k8s/clusters/c-1", path);
+            rig_do(&r, &x,
+                   (struct transport_request){.method = METHOD_GET, .path = path, .stream = k % 2 == 1});
+            assert_string_equal(x.body.data, want);
+            free(want);
+            rig_result_fini(&x);
+        }
+        rig_fini(&r);
+        free(url);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trusted),
-        cmocka_unit_test(test_unknown_ca),
-        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_expired),
-        cmocka_unit_test(test_client_certificates),
-        cmocka_unit_test(test_old_version),
-        cmocka_unit_test(test_no_tls_on_the_port),
-        cmocka_unit_test(test_bad_material),
-        cmocka_unit_test(test_rotation),
+        cmocka_unit_test(test_paths),        cmocka_unit_test(test_trusted),
+        cmocka_unit_test(test_unknown_ca),   cmocka_unit_test(test_names),
+        cmocka_unit_test(test_expired),      cmocka_unit_test(test_client_certificates),
+        cmocka_unit_test(test_old_version),  cmocka_unit_test(test_no_tls_on_the_port),
+        cmocka_unit_test(test_bad_material), cmocka_unit_test(test_rotation),
         cmocka_unit_test(test_parallel),
     };
     return cmocka_run_group_tests(tests, make_all, free_all);
