@@ -167,7 +167,8 @@ static void a_success_begins_anew(void **unused)
     expect_no_pass(&s, HOUR);
     patch(&s, THING, "{\"spec\":{\"v\":\"bad\"}}");
     assert_in_range(next_pass(&s, SECOND), 0, 30);
-    expect_pass_in(&s, 5);
+    // The first step again: a pass in the ms of the change may count that ms or not.
+    assert_in_range(next_pass(&s, SECOND), 4, 5);
     expect_pass_in(&s, 10);
     sim_fini(&s);
 }
