@@ -100,12 +100,21 @@ static enum fields_verdict tell(struct walk *w, const struct place *at, enum fie
 
 // ---- values
 
+// Desired is an empty map or list, and what live has in it is somebody else's.
+static bool is_empty_among_others(const json *desired, const json *live, const struct place *at)
+{
+    bool granular = is_granular(at->level) || (at->type != NULL && at->type->granular);
+    if (!granular || json_count(desired) > 0)
+        return false;
+    return (json_is_object(desired) && json_is_object(live)) ||
+           (json_is_array(desired) && json_is_array(live));
+}
+
 // A value owned as a whole: a scalar, something atomic, or a map of which nothing inside is owned.
 static enum fields_verdict compare_leaf(struct walk *w, const json *desired, const json *live,
                                         const struct place *at)
 {
-    bool empty_map = json_is_object(desired) && json_count(desired) == 0;
-    if (empty_map && is_granular(at->level) && json_is_object(live))
+    if (is_empty_among_others(desired, live, at))
         return FIELDS_SAME;
     if (json_is_null(live) && meaning_is_zero(desired)) // it is ours, so it was the server that left it out
         return FIELDS_SAME;
@@ -122,7 +131,9 @@ static enum fields_verdict unowned(struct walk *w, const json *desired, const js
     if (json_is_null(desired))
         return tell(w, at, json_is_null(live) ? FIELDS_SAME : FIELDS_MISSING);
     if (json_is_array(desired) && json_count(desired) == 0)
-        return tell(w, at, json_count(live) == 0 ? FIELDS_SAME : FIELDS_MISSING);
+        return tell(w, at,
+                    json_count(live) == 0 || is_empty_among_others(desired, live, at) ? FIELDS_SAME
+                                                                                      : FIELDS_MISSING);
     if (!json_is_object(desired) || json_count(desired) == 0)
         return tell(w, at, FIELDS_MISSING);
     for (struct json_iter i = json_iter(desired); json_next(&i);) {

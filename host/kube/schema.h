@@ -43,6 +43,7 @@ struct schema_node {
     uint8_t meaning; // enum schema_meaning
     bool builtin;    // a Go type of the server: what is empty may be left out
     bool nullable;   // null is a value of its own
+    bool granular;   // an object or array whose members have owners of their own
 };
 
 struct schema_field {

@@ -148,7 +148,7 @@ static const struct schema_node *keep_leaf(struct compiler *c, struct schema_nod
 {
     for (struct leaf *l = c->leaves; l != NULL; l = l->next)
         if (l->node.type == n.type && l->node.meaning == n.meaning && l->node.builtin == n.builtin &&
-            l->node.nullable == n.nullable && l->node.items == n.items)
+            l->node.nullable == n.nullable && l->node.granular == n.granular && l->node.items == n.items)
             return l->kept;
     struct leaf *l = xcalloc(1, sizeof(*l));
     struct schema_node *kept = schema_alloc(c->schema, sizeof(*kept));
@@ -222,6 +222,18 @@ static void read_fields(struct compiler *c, const json *properties, bool builtin
     n->field_count = (uint16_t)count;
 }
 
+// An object of which nothing is known but that it is one is atomic, and so is an array that says nothing.
+static bool is_granular(const json *node, enum schema_type type)
+{
+    const char *list = json_get_str(node, "x-kubernetes-list-type");
+    const char *map = json_get_str(node, "x-kubernetes-map-type");
+    if (type == SCHEMA_ARRAY)
+        return str_eq(list, "set") || str_eq(list, "map");
+    return type == SCHEMA_OBJECT && !str_eq(map, "atomic") &&
+           (json_get(node, "properties") != NULL || json_get(node, "additionalProperties") != NULL ||
+            json_true(json_get(node, "x-kubernetes-preserve-unknown-fields")));
+}
+
 // What stands in `node` itself.
 static void read_node(struct compiler *c, const json *node, bool builtin, struct schema_node *n)
 {
@@ -231,6 +243,7 @@ static void read_node(struct compiler *c, const json *node, bool builtin, struct
                               .nullable = json_true(json_get(node, "nullable"))};
     if (n->type == SCHEMA_ANY && json_is_object(json_get(node, "properties")))
         n->type = SCHEMA_OBJECT;
+    n->granular = is_granular(node, (enum schema_type)n->type);
     if (n->type == SCHEMA_ARRAY)
         n->items = type_of(c, json_get(node, "items"), builtin);
     if (n->type != SCHEMA_OBJECT)

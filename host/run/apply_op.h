@@ -27,6 +27,8 @@ struct apply_op {
     struct own_waiter *waiter;
     bool claimed;
     bool in_gate; // holds a place
+    bool bare;    // the last apply went without its empty maps and lists, the whole one follows
+    bool bared;   // that was done
     bool adopted; // taken over from the managers that adopt names
     // the outcome
     bool ok;

@@ -176,6 +176,31 @@ functional.describe("values", function()
         assert.equal("", host:log_matching("pass failed")[1] and host:log_text() or "")
     end)
 
+    it("are maps and lists that had members and have none any more", function()
+        start [[ return { apply = { child("Widget", "c", o.spec.child) }, status = o.spec.status } ]]
+        create [=[{"child":{"m":{"a":"1"},"arr":["x"],"ratio":1},"status":{"byName":{"a":"1"},"items":["x"]}}]=]
+        await("widgets", "c")
+        local function await_parts(resource, name, ...)
+            local pieces = { ... }
+            eventually(10, name .. " is as it should be", function()
+                local text = plane:text(resource, namespace, name)
+                for _, piece in ipairs(pieces) do
+                    if not text:find(piece, 1, true) then
+                        return nil, text .. host:log_text():sub(-500)
+                    end
+                end
+                return true
+            end)
+        end
+        await_parts("widgets", "w", '"status":{"byName":{"a":"1"},"items":["x"]}')
+        plane:patch("widgets", namespace, "w",
+            [=[{"spec":{"child":{"m":{"a":null},"arr":[]},"status":{"byName":{"a":null},"items":[]}}}]=])
+        await_parts("widgets", "c", '"m":{}', '"arr":[]', '"ratio":1')
+        await_parts("widgets", "w", '"status":{"byName":{},"items":[]}')
+        assert.equal(0, #host:log_matching "pass failed", host:log_text())
+        stays_as_it_is()
+    end)
+
     it("are integers of 64 bits and numbers as JSON has them", function()
         start [[
     local s = o.spec
