@@ -55,7 +55,7 @@ static void *run_long_passes(void *arg)
     for (int i = 0; i < 10; i++) {
         struct pass_output out;
         support_run(r, p, &w, &(struct pass_limits){.cpu_us = 3000}, &out);
-        bad += out.end != PASS_DEADLINE || out.cpu_us < 3000;
+        bad += out.end != PASS_DEADLINE; // on a busy machine by the wall limit, with less CPU used
         pass_output_fini(&out);
     }
     program_unref(p);
