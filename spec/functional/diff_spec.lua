@@ -200,6 +200,11 @@ functional.describe("equality in meaning", function()
         plane:clean()
         plane:apply_text(access)
         plane:apply_text(samples_crd)
+        -- Established is too early: the server tells the new kind's schema a moment later
+        functional.eventually(20, "the schema of the new kind is published", function()
+            local there, text = pcall(plane.kubectl, plane, { "get", "--raw", "/openapi/v3/apis/diff.tidelock.dev/v1" })
+            return there and text:find("Sample", 1, true)
+        end)
     end)
 
     teardown(function()

@@ -322,8 +322,8 @@ data: {key: v, legacy: old}
                     deleted[write.entry.objectRef.name] = true
                 end
             end
-            deleted.held = nil
-            assert.same({ d = true, s = true }, deleted)
+            deleted.held, deleted.d, deleted.s = nil, nil, nil
+            assert.same({}, deleted)
         end)
 
         it("crosses scopes, and lasts as long as the subject", function()

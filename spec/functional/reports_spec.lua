@@ -170,12 +170,15 @@ functional.describe("reports", function()
             end
             return true
         end)
-        local found = events "a"
-        local counted, combined = 0, 0
-        for _, event in ipairs(found) do
-            counted = counted + (event.reason == "Counted" and 1 or 0)
-            combined = combined + (event.message:find("combined from similar", 1, true) and 1 or 0)
-        end
+        local counted, combined
+        eventually(15, "all events are written", function()
+            counted, combined = 0, 0
+            for _, event in ipairs((events "a")) do
+                counted = counted + (event.reason == "Counted" and 1 or 0)
+                combined = combined + (event.message:find("combined from similar", 1, true) and 1 or 0)
+            end
+            return counted >= 11 and combined >= 1, counted .. " of 11"
+        end)
         assert.equal(11, counted)
         assert.equal(1, combined)
     end)
