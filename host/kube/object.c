@@ -431,6 +431,28 @@ size_t object_managers(const struct object *o, const char *const **ret)
     return object_managed_names(o->managed, ret);
 }
 
+bool object_has_owner(const struct object *o, const char *uid)
+{
+    const struct object_owner *owners;
+    size_t n = object_owners(o, &owners);
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(owners[i].uid, uid) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool object_has_manager(const struct object *o, const char *name)
+{
+    const char *const *managers;
+    size_t n = object_managers(o, &managers);
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(managers[i], name) == 0)
+            return true;
+    }
+    return false;
+}
+
 uint64_t object_content_hash(const struct object *o)
 {
     return o->content_hash;

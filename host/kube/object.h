@@ -52,6 +52,8 @@ const char *object_managed(const struct object *o, size_t *ret_len);
 // Names of our managers (operation Apply, no subresource), for the store's manager index; count and borrowed
 // array.
 size_t object_managers(const struct object *o, const char *const **ret);
+bool object_has_owner(const struct object *o, const char *uid);    // an ownerReference has this UID
+bool object_has_manager(const struct object *o, const char *name); // it is among object_managers
 // Hash of the content without managedFields, resourceVersion, generation: equal when nothing a script sees
 // changed.
 uint64_t object_content_hash(const struct object *o);

@@ -17,33 +17,11 @@ struct object *store_get(struct store *s, uint64_t revision, const char *ns, con
     return o;
 }
 
-static bool has_owner(const struct object *o, const char *uid)
-{
-    const struct object_owner *owners;
-    size_t n = object_owners(o, &owners);
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(owners[i].uid, uid) == 0)
-            return true;
-    }
-    return false;
-}
-
-static bool has_manager(const struct object *o, const char *name)
-{
-    const char *const *managers;
-    size_t n = object_managers(o, &managers);
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(managers[i], name) == 0)
-            return true;
-    }
-    return false;
-}
-
 static bool matches(const struct object *o, const struct store_query *q)
 {
     return (q->ns == NULL || strcmp(q->ns, object_namespace(o)) == 0) &&
-           (q->owner_uid == NULL || has_owner(o, q->owner_uid)) &&
-           (q->manager == NULL || has_manager(o, q->manager)) && selector_matches(q->labels, o);
+           (q->owner_uid == NULL || object_has_owner(o, q->owner_uid)) &&
+           (q->manager == NULL || object_has_manager(o, q->manager)) && selector_matches(q->labels, o);
 }
 
 // ---- which bucket to look through

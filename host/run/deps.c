@@ -211,19 +211,9 @@ static void dependent_free(struct deps *d, struct dependent *dep)
     dependent_drop(d, dep);
 }
 
-static bool has_owner(const struct object *o, const char *uid)
-{
-    const struct object_owner *owners;
-    size_t n = object_owners(o, &owners);
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(owners[i].uid, uid))
-            return true;
-    return false;
-}
-
 static bool edge_matches(const struct edge *e, const struct object *o)
 {
-    return o != NULL && (e->owner_uid == NULL || has_owner(o, e->owner_uid)) &&
+    return o != NULL && (e->owner_uid == NULL || object_has_owner(o, e->owner_uid)) &&
            selector_matches(e->labels, o);
 }
 

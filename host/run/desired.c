@@ -190,6 +190,18 @@ static int write_status(struct json_writer *w, const struct schema_node *type, c
     return r;
 }
 
+void desired_begin_identity(struct json_writer *w, const struct object *o)
+{
+    jw_member_str(w, "apiVersion", object_gvk(o)->api_version);
+    jw_member_str(w, "kind", object_gvk(o)->kind);
+    jw_key(w, "metadata");
+    jw_object(w);
+    jw_member_str(w, "name", object_name(o));
+    if (object_namespace(o)[0] != '\0')
+        jw_member_str(w, "namespace", object_namespace(o));
+    jw_member_str(w, "uid", object_uid(o));
+}
+
 int desired_write_status(const struct object *subject, const struct schema_node *type, const json *live,
                          const json *status, int64_t now_us, struct buf *out, struct err *e)
 {
@@ -197,14 +209,7 @@ int desired_write_status(const struct object *subject, const struct schema_node 
     int r = 0;
     jw_init(&w, out);
     jw_object(&w);
-    jw_member_str(&w, "apiVersion", object_gvk(subject)->api_version);
-    jw_member_str(&w, "kind", object_gvk(subject)->kind);
-    jw_key(&w, "metadata");
-    jw_object(&w);
-    jw_member_str(&w, "name", object_name(subject));
-    if (object_namespace(subject)[0] != '\0')
-        jw_member_str(&w, "namespace", object_namespace(subject));
-    jw_member_str(&w, "uid", object_uid(subject));
+    desired_begin_identity(&w, subject);
     jw_object_end(&w);
     if (status != NULL) {
         jw_key(&w, "status");

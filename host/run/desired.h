@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "data/json.h"
+#include "data/json_write.h"
 #include "kube/object.h"
 #include "kube/resource.h"
 #include "kube/schema.h"
@@ -32,6 +33,10 @@ int desired_check(const struct desired *d, struct err *e);
 // Appends the body. 0, -ERR_INVALID (a key longer than the server's YAML reader takes, an empty list in a
 // map's place), -ERR_LIMIT.
 int desired_write(const struct desired *d, struct buf *out, struct err *e);
+
+// apiVersion, kind and the beginning of metadata (name, namespace, uid) of an object that is there, into an
+// object that was begun; metadata is left open.
+void desired_begin_identity(struct json_writer *w, const struct object *o);
 
 // The body of a status apply: conditions keep lastTransitionTime while their status is what `live` (the
 // subject's document) says, and get `now_us` otherwise. `status` NULL: a body without status, which gives up

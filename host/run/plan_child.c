@@ -112,16 +112,6 @@ struct desired plan_child_desired(const struct plan_input *in, const struct chil
                             .type = plan_type_to_write(in, c->resource.gvk, c->object)};
 }
 
-bool plan_is_manager_of(const struct object *o, const char *manager)
-{
-    const char *const *managers;
-    size_t n = object_managers(o, &managers);
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(managers[i], manager))
-            return true;
-    return false;
-}
-
 // ---- order by readiness
 
 // The entry that a reference of `after` means: namespace defaults to that of the entry itself.

@@ -41,7 +41,6 @@ struct child *child_set_find(const struct child_set *s, const struct gvk *gvk, c
 // Reads an entry: kind, scope, rights, options. Names are checked.
 int plan_child_read(const struct plan_input *in, const json *entry, struct child *c, struct err *e);
 struct desired plan_child_desired(const struct plan_input *in, const struct child *c, const char *uid);
-bool plan_is_manager_of(const struct object *o, const char *manager);
 // Sets order and blocked of all by their `after`. Errors name the entry.
 void plan_child_order(struct plan *p, struct child_set *s);
 

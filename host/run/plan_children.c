@@ -110,7 +110,7 @@ static int plan_child(struct plan *p, const struct plan_input *in, const struct 
     if (r < 0 || c->once)
         return r;
     struct child guarded = *c; // labels can be copied and managedFields be lost: the server is asked
-    if (!plan_is_manager_of(c->live, in->world->script->manager))
+    if (!object_has_manager(c->live, in->world->script->manager))
         guarded.live = NULL;
     return compare_child(p, in, &guarded, e);
 }
@@ -133,7 +133,7 @@ static unsigned order_of(const struct object *o)
 // Labels are copied by others (a Service's to its EndpointSlices): only what we applied is ours to delete.
 static bool may_delete(const struct plan_input *in, const struct object *o)
 {
-    return plan_is_manager_of(o, in->world->script->manager) && object_label(o, MARKS_LABEL_KEEP) == NULL;
+    return object_has_manager(o, in->world->script->manager) && object_label(o, MARKS_LABEL_KEEP) == NULL;
 }
 
 static void add_delete(struct plan *p, const struct plan_input *in, const struct object *o)

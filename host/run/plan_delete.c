@@ -70,7 +70,7 @@ static int check_live(const struct plan_input *in, const struct object *live, st
 {
     const char *owner = object_label(live, MARKS_LABEL_OWNER);
     bool ours = str_eq(object_label(live, MARKS_LABEL_SCRIPT), in->world->script->hash) &&
-                plan_is_manager_of(live, in->world->script->manager);
+                object_has_manager(live, in->world->script->manager);
     if (ours && !str_eq(owner, object_uid(in->world->subject)))
         return err_set(
             e, ERR_CONFLICT,

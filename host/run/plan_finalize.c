@@ -57,14 +57,7 @@ static void add_finalizer(struct plan *p, const struct plan_input *in, const cha
     buf_init(&body, 4096);
     jw_init(&w, &body);
     jw_object(&w);
-    jw_member_str(&w, "apiVersion", object_gvk(subject)->api_version);
-    jw_member_str(&w, "kind", object_gvk(subject)->kind);
-    jw_key(&w, "metadata");
-    jw_object(&w);
-    jw_member_str(&w, "name", object_name(subject));
-    if (object_namespace(subject)[0] != '\0')
-        jw_member_str(&w, "namespace", object_namespace(subject));
-    jw_member_str(&w, "uid", object_uid(subject));
+    desired_begin_identity(&w, subject);
     jw_key(&w, "finalizers");
     jw_array(&w);
     jw_str(&w, finalizer);
