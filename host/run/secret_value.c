@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/buf.h"
 #include "data/digest.h"
 
 static const char letters_and_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
@@ -47,13 +47,13 @@ static void derive(const uint8_t key[SECRET_VALUE_KEY], const char *uid, const c
                    uint8_t out[DIGEST_SHA256_LEN])
 {
     static const char purpose[] = "tidelock secret_value";
-    size_t u = strlen(uid) + 1, n = strlen(name), p = sizeof purpose;
-    char *text = xmalloc(p + u + n + 1);
-    memcpy(text, purpose, p);
-    memcpy(text + p, uid, u);
-    memcpy(text + p + u, name, n);
-    digest_hmac_sha256(key, SECRET_VALUE_KEY, text, p + u + n, out);
-    free(text);
+    struct buf text;
+    buf_init(&text, SIZE_MAX); // every part has its own limit
+    buf_add(&text, purpose, sizeof purpose);
+    buf_add(&text, uid, strlen(uid) + 1);
+    buf_add_str(&text, name);
+    digest_hmac_sha256(key, SECRET_VALUE_KEY, text.data, text.len, out);
+    buf_fini(&text);
 }
 
 void secret_value_make(const uint8_t key[SECRET_VALUE_KEY], const char *uid, const char *name, int length,
