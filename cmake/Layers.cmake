@@ -18,11 +18,11 @@ if(TIDELOCK_ASAN OR TIDELOCK_TSAN)
   target_compile_definitions(tidelock_flags INTERFACE TIDELOCK_SANITIZED=1)
 endif()
 
-# tidelock_layer(NAME [LINKS layer...] [FOREIGN library...] [EXCLUDE file...]): host/NAME/*.c (but EXCLUDE) as libtidelock_NAME.a,
+# tidelock_layer(NAME [LINKS layer...] [FOREIGN library...] [EXCLUDE file...]): the C files below host/NAME (but EXCLUDE) as libtidelock_NAME.a,
 # which sees the headers of all layers (the include test forbids the wrong ones) and links only LINKS.
 function(tidelock_layer name)
   cmake_parse_arguments(arg "" "" "LINKS;FOREIGN;EXCLUDE" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/host/${name}/*.c)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/host/${name}/*.c)
   foreach(file ${arg_EXCLUDE})
     list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/host/${name}/${file})
   endforeach()

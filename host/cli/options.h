@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/strset.h"
-#include "run/grants.h"
+#include "run/source/grants.h"
 
 struct run_options {
     const char *kubeconfig, *context, *server;

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/strset.h"
 #include "kube/config.h"
-#include "run/release.h"
+#include "run/release/release.h"
 
 enum { EXIT_DONE = 0, EXIT_PARTLY = 1, EXIT_CONFIG = 2, EXIT_NOTHING = 3 };
 

@@ -9,10 +9,10 @@
 #include "kube/discovery.h"
 #include "kube/informers.h"
 #include "kube/schemas.h"
-#include "run/leftovers.h"
-#include "run/marks.h"
+#include "run/release/leftovers.h"
 #include "run/scripts.h"
-#include "run/workers.h"
+#include "run/source/marks.h"
+#include "run/workqueue/workers.h"
 
 enum { NAMESPACE_RETRY_MS = 5000, STUCK_MAX = 4 };
 

@@ -13,7 +13,7 @@
 #include "base/strset.h"
 #include "io/loop.h"
 #include "kube/client.h"
-#include "run/grants.h"
+#include "run/source/grants.h"
 
 struct host;
 

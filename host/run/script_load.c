@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "run/workers.h"
+#include "run/workqueue/workers.h"
 
 // CPU time of the main chunks: all of them, and one; and what compiling counts for.
 enum { BUDGET_US = 1000 * 1000, FILE_US = 100 * 1000, BYTES_A_US = 20 };

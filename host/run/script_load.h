@@ -3,8 +3,8 @@
 #ifndef RUN_SCRIPT_LOAD_H
 #define RUN_SCRIPT_LOAD_H
 
-#include "run/dispatch.h"
-#include "run/source.h"
+#include "run/source/source.h"
+#include "run/workqueue/dispatch.h"
 #include "script/program.h"
 
 struct script_load_file {

@@ -8,8 +8,8 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/strset.h"
+#include "run/controller/share.h"
 #include "run/script_load.h"
-#include "run/share.h"
 
 // A script of a bundle. It runs, or waits: its identity is taken by another, or an older controller of it is
 // still ending.

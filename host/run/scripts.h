@@ -3,8 +3,8 @@
 #ifndef RUN_SCRIPTS_H
 #define RUN_SCRIPTS_H
 
-#include "run/controller.h"
-#include "run/source.h"
+#include "run/controller/controller.h"
+#include "run/source/source.h"
 
 struct scripts;
 

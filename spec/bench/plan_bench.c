@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "run/plan.h"
+#include "run/plan/plan.h"
 #include "run/sim.h"
 
 enum { ROUNDS_MAX = 5000, WARM_UP = 100 };

@@ -1,4 +1,4 @@
---- The include graph: a layer includes only what CMakeLists.txt links it with, a foreign library's headers stand only
+--- The include graph: a layer includes only what CMakeLists.txt links it with, a room of run/ only rooms to its left, a foreign library's headers stand only
 -- in the files named here, and a header that nobody named is refused.
 -- From the command line: luajit spec/lint/includes.lua, in the root of the source tree.
 package.path = "./?.lua;" .. package.path
@@ -16,6 +16,11 @@ local foreign = {
     { "^event2/", "io/" },
     { "^openssl/", "data/digest.c", "io/tls.c", "io/server.c" },
     { "^uthash%.h$", "" }, { "^utlist%.h$", "" }, { "^sys/queue%.h$", "" },
+}
+
+-- The rooms of a layer that has any: each may include from those before it, and the layer's own files from all.
+local rooms = {
+    run = { "source", "world", "plan", "workqueue", "apply", "report", "controller", "release" },
 }
 
 -- The C library's and the kernel's own.
@@ -58,6 +63,18 @@ local function may_include_foreign(header, path)
     return system[header], "is neither the C library's nor named in spec/lint/includes.lua"
 end
 
+-- The place of a file among its layer's rooms.
+local function room(path)
+    local layer, name = path:match "^(%w+)/([^/]+)"
+    local order = rooms[layer] or {}
+    for i, each in ipairs(order) do
+        if each == name then
+            return i
+        end
+    end
+    return #order + 1
+end
+
 --- What is wrong with the includes of one file: path is relative to host/, as in "io/loop.c".
 function includes.check(path, text, layers)
     local problems, number = {}, 0
@@ -72,6 +89,8 @@ function includes.check(path, text, layers)
                 ok, why = false, 'does not begin with a layer, as in "base/err.h"'
             elseif not (layers[layer] or {})[target] then
                 ok, why = false, ("is in %s/, which %s/ may not use"):format(target, tostring(layer))
+            elseif target == layer and room(header) > room(path) then
+                ok, why = false, "is in a room that comes later (spec/lint/includes.lua names their order)"
             end
         elseif open == "<" then
             ok, why = may_include_foreign(header, path)

@@ -35,6 +35,13 @@ tidelock_layer(run LINKS base data io script)
         assert.equal(1, #problems("data/json.c", '  #  include "io/loop.h"'))
     end)
 
+    it("finds a room that reaches ahead, and lets a layer's own files reach all", function()
+        assert.same({}, problems("run/apply/apply.c", '#include "run/plan/plan.h"', '#include "run/apply/claims.h"'))
+        assert.same({}, problems("run/host.c", '#include "run/release/leftovers.h"', '#include "run/scripts.h"'))
+        assert.equal(1, #problems("run/plan/plan.c", '#include "run/apply/apply.h"'))
+        assert.equal(1, #problems("run/plan/plan.c", '#include "run/host.h"'))
+    end)
+
     it("finds a path that does not name its layer", function()
         assert.equal(1, #problems("base/err.c", '#include "err.h"'))
         assert.equal(1, #problems("base/err.c", '#include "../io/loop.h"'))

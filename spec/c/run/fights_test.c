@@ -1,7 +1,7 @@
 // Fields that others write too: the bookkeeping, what a conflict says, and a whole host in a fight.
 
-#include "run/conflict.h"
-#include "run/fights.h"
+#include "run/apply/conflict.h"
+#include "run/apply/fights.h"
 #include "run/things.h"
 
 static enum fights_move ask(struct fights *f, uint64_t now_ms)

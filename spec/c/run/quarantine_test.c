@@ -1,8 +1,8 @@
 // The rules of quarantine and share as plain values, then a whole host: scripts that overrun, exhaust memory
 // or fail, beside others that do not.
 
-#include "run/quarantine.h"
-#include "run/share.h"
+#include "run/controller/quarantine.h"
+#include "run/controller/share.h"
 #include "things.h"
 
 enum { SECOND = 1000, MINUTE = 60 * SECOND };

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/strset.h"
-#include "run/keyed_conditions.h"
+#include "run/report/keyed_conditions.h"
 #include "run/sim.h"
 #include "unit.h"
 

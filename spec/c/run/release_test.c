@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "run/release.h"
+#include "run/release/release.h"
 #include "run/sim.h"
 #include "unit.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "run/secret_value.h"
 #include "run/sim.h"
+#include "run/world/secret_value.h"
 #include "unit.h"
 
 enum { SETTLE_MS = 10 * 1000 };

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "run/claims.h"
-#include "run/grants.h"
-#include "run/key_state.h"
-#include "run/marks.h"
-#include "run/write_gate.h"
+#include "run/apply/claims.h"
+#include "run/apply/write_gate.h"
+#include "run/controller/key_state.h"
+#include "run/source/grants.h"
+#include "run/source/marks.h"
 #include "unit.h"
 
 static void denied_kinds_need_a_grant(void **unused)

@@ -1,0 +1,13 @@
+// The part of a write that is about fields somebody else writes too (run/apply/fights.h). Private to
+// apply*.c. Loop thread.
+#ifndef RUN_APPLY_APPLY_FIGHT_H
+#define RUN_APPLY_APPLY_FIGHT_H
+
+#include "run/apply/apply_op.h"
+
+// Decides o->move. True: the write is left out for now, o->again_ms says until when.
+bool apply_fight_holds_back(struct apply_op *o);
+// The answer to a probe. True: our value is to be sent again, by force.
+bool apply_fight_answered(struct apply_op *o, const struct client_result *res, const struct object *stored);
+
+#endif

@@ -1,0 +1,48 @@
+// One write of a plan: guard, request, answer. Private to apply*.c. Loop thread.
+#ifndef RUN_APPLY_APPLY_OP_H
+#define RUN_APPLY_APPLY_OP_H
+
+#include "base/strset.h"
+#include "run/apply/apply.h"
+#include "run/apply/fights.h"
+
+struct applier {
+    struct applier_options o;
+    struct own_writes *own;
+    struct claims *claims;
+    struct write_gate *gate;
+    struct fights *fights;
+    struct metric *writes;
+    struct metric *fought;
+    struct strset warnings; // texts of the server's that were logged
+    size_t active;
+    bool hurry;
+};
+
+struct apply_op {
+    struct write_waiter gate;
+    struct applier *applier;
+    const struct apply_input *in;
+    struct op *op;
+    struct own_waiter *waiter;
+    bool claimed;
+    bool in_gate; // holds a place
+    bool bare;    // the last apply went without its empty maps and lists, the whole one follows
+    bool bared;   // that was done
+    bool adopted; // taken over from the managers that adopt names
+    // the outcome
+    bool ok;
+    bool terminating; // refused because the namespace is going away
+    bool foreign;
+    enum fights_move move;
+    uint64_t again_ms; // FIGHTS_WAIT: nothing was sent; look again then
+    int64_t retry_after_ms;
+    struct err err;
+    void (*on_done)(struct apply_op *o);
+    void *ud;
+};
+
+// Fills applier, in, op, waiter, on_done, ud first.
+void apply_op_start(struct apply_op *o);
+
+#endif

@@ -1,0 +1,42 @@
+// Our own writes on their way back through the watches. Two uses: a change that is only the echo of a write
+// of ours wakes nobody, and a key waits after its writes until a store has seen them (read your writes).
+// Entries live from the sending of a write until its echo. Loop thread.
+#ifndef RUN_APPLY_OWN_WRITES_H
+#define RUN_APPLY_OWN_WRITES_H
+
+#include <stdbool.h>
+
+#include "kube/gvk.h"
+#include "kube/object.h"
+
+struct own_writes;
+struct own_waiter; // a key that waits for the echoes of its writes
+
+struct own_writes *own_writes_new(void);
+void own_writes_free(struct own_writes *w);
+
+// A write to this object is being sent. `waiter` (may be NULL) then waits for it.
+void own_writes_begin(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name,
+                      struct own_waiter *waiter);
+// It was answered: `rv` is the object's resourceVersion then, "" when the object is to vanish, NULL when the
+// write failed or changed nothing. True: a change that is not ours came in between; look at the object again.
+bool own_writes_end(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name,
+                    const char *rv);
+
+// A store has this version of the object already ("" for: it is gone): a write that changed nothing has no
+// echo.
+void own_writes_store_has(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name,
+                          const char *rv);
+
+// A change came through a watch (new NULL: deleted). True: it is only our own write's echo, or may be one
+// (decided by own_writes_end).
+bool own_writes_is_echo(struct own_writes *w, const struct object *old, const struct object *new);
+
+// A waiter calls on_seen (from a later call into this module) once all writes begun with it have ended and
+// were seen.
+struct own_waiter *own_waiter_new(struct own_writes *w, void (*on_seen)(void *ud), void *ud);
+bool own_waiter_is_clear(const struct own_waiter *x); // nothing is outstanding now
+void own_waiter_arm(struct own_waiter *x);            // no more begins: on_seen may be called
+void own_waiter_free(struct own_waiter *x);           // gives up waiting
+
+#endif

@@ -1,0 +1,153 @@
+#include "run/plan/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kube/empties.h"
+#include "kube/fields.h"
+#include "run/plan/desired.h"
+
+static const char *const op_names[] = {
+    [OP_CREATE] = "create",       [OP_APPLY] = "apply",           [OP_DELETE] = "delete",
+    [OP_STATUS] = "status",       [OP_PATCH] = "patch",           [OP_RELEASE] = "release",
+    [OP_FINALIZER] = "finalizer", [OP_UNFINALIZE] = "unfinalize",
+};
+
+const char *op_kind_name(enum op_kind k)
+{
+    return op_names[k];
+}
+
+static void op_fini(struct op *o)
+{
+    free(o->ns);
+    free(o->name);
+    free(o->uid);
+    free(o->live_rv);
+    free(o->body);
+    free(o->learn_id);
+    free(o->path);
+    strset_fini(&o->adopt);
+}
+
+void plan_free(struct plan *p)
+{
+    if (p == NULL)
+        return;
+    for (size_t i = 0; i < p->count; i++)
+        op_fini(&p->ops[i]);
+    for (size_t i = 0; i < p->event_count; i++) {
+        free(p->events[i].type);
+        free(p->events[i].reason);
+        free(p->events[i].message);
+    }
+    free(p->ops);
+    free(p->events);
+    free(p);
+}
+
+struct op *plan_add(struct plan *p, enum op_kind kind, const struct resource *resource, const char *ns,
+                    const char *name)
+{
+    if (p->count == p->cap) {
+        p->cap = p->cap == 0 ? 4 : p->cap * 2;
+        p->ops = xreallocarray(p->ops, p->cap, sizeof p->ops[0]);
+    }
+    struct op *o = &p->ops[p->count++];
+    *o = (struct op){.kind = kind, .resource = *resource, .ns = xstrdup(ns), .name = xstrdup(name)};
+    return o;
+}
+
+void plan_error(struct plan *p, const char *where, const struct err *e)
+{
+    p->errors = true;
+    p->error_count++;
+    if (p->error_count == 1)
+        err_set(&p->err, (enum err_code) - e->code, "%s: %s", where, e->text);
+    else if (p->error_count <= 5) {
+        struct err first = p->err;
+        err_set(&p->err, (enum err_code) - first.code, "%.700s; %s: %.200s", first.text, where, e->text);
+    }
+}
+
+const struct schema_node *plan_type_to_write(const struct plan_input *in, const struct gvk *gvk,
+                                             const json *object)
+{
+    const struct plan_type *type = plan_type_of(in->types, gvk);
+    if (type->not_yet && empties_any(object))
+        in->types->awaited = true;
+    return type->node;
+}
+
+bool plan_is_noop(const struct plan_input *in, const struct object *live, const char *manager,
+                  const char *subresource, const json *desired, const char *learn_id,
+                  uint64_t *ret_desired_hash, char **ret_path)
+{
+    size_t n;
+    struct buf path;
+    struct json_doc *managed = NULL, *doc = object_parse(live);
+    const char *text = object_managed(live, &n);
+    const json *owned = NULL;
+    if (json_parse(text, n, &managed, NULL) == 0)
+        owned = fields_of_manager(json_root(managed), manager, subresource);
+    buf_init(&path, 4096);
+    const struct plan_type *type = plan_type_of(in->types, object_gvk(live));
+    enum fields_verdict v = fields_compare(owned, desired, json_root(doc), type->node, &path);
+    bool noop = v == FIELDS_SAME;
+    if (!noop) {
+        *ret_desired_hash = json_hash(desired);
+        noop = owned != NULL && learned_same(in->learned, learn_id, *ret_desired_hash,
+                                             fields_hash_owned(owned, json_root(doc)));
+    }
+    if (!noop && owned != NULL && type->not_yet) { // it may be the same in other words
+        in->types->awaited = true;
+        noop = true;
+    }
+    *ret_path = noop ? NULL : buf_take(&path, NULL);
+    buf_fini(&path);
+    json_doc_free(managed);
+    json_doc_free(doc);
+    return noop;
+}
+
+static void read_events(struct plan *p, const json *events)
+{
+    p->events = xcalloc(json_count(events) + 1, sizeof p->events[0]);
+    for (struct json_iter i = json_iter(events); json_next(&i);) {
+        struct plan_event *ev = &p->events[p->event_count++];
+        ev->type = xstrdup(json_get_str(i.value, "type"));
+        ev->reason = xstrdup(json_get_str(i.value, "reason"));
+        ev->message = xstrdup(json_get_str(i.value, "message"));
+    }
+}
+
+int plan_make(const struct plan_input *in, struct plan **ret, struct err *e)
+{
+    struct plan *p = xcalloc(1, sizeof *p);
+    const json *apply = json_get(in->result, "apply");
+    if (json_is_array(apply))
+        plan_children(p, in, apply);
+    int r = plan_patches(p, in, e);
+    if (r == 0)
+        r = plan_deletes(p, in, e);
+    if (r < 0) {
+        plan_free(p);
+        return r;
+    }
+    plan_status(p, in);
+    p->finalizing = in->finalizing;
+    if (in->finalizing)
+        plan_finalization(p, in);
+    else
+        plan_finalizer(p, in);
+    read_events(p, json_get(in->result, "events"));
+    p->requeue_us = json_get_int(in->result, "requeue_after_us", 0);
+    if (in->types != NULL && in->types->awaited) {
+        plan_free(p);
+        return err_set(e, ERR_PARKED, "the schema of a kind is still to come");
+    }
+    *ret = p;
+    return 0;
+}

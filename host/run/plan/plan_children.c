@@ -1,0 +1,245 @@
+// The children a pass wants, against those that are there.
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "run/plan/plan_child.h"
+
+// Is there a complete store that shows there is no such object?
+static bool is_known_absent(const struct plan_input *in, const struct child *c)
+{
+    struct store *store;
+    struct informer_scope scope = {
+        .gvk = c->resource.gvk, .ns = c->resource.namespaced ? c->ns : NULL, .name = c->name};
+    if (informers_find_at(in->world->informers, &scope, in->world->revision, &store, NULL) != INFORMER_SYNCED)
+        return false;
+    struct object *o = store_get(store, in->world->revision, c->ns, c->name);
+    store_unref(store);
+    object_unref(o);
+    return o == NULL;
+}
+
+static void add_creation(struct plan *p, const struct plan_input *in, const struct child *c, struct op *o)
+{
+    o->known_absent = is_known_absent(in, c);
+    for (struct json_iter i = json_iter(json_get(c->entry, "adopt")); json_next(&i);)
+        if (json_str(i.value) != NULL)
+            strset_add(&o->adopt, json_str(i.value));
+    p->unreachable |= !c->owned && !c->keep;
+}
+
+// path: see struct op; taken.
+static int add_write(struct plan *p, const struct plan_input *in, const struct child *c,
+                     uint64_t desired_hash, char *path, struct err *e)
+{
+    struct buf body;
+    struct desired d = plan_child_desired(in, c, c->live == NULL ? NULL : object_uid(c->live));
+    buf_init(&body, DESIRED_BODY_MAX);
+    int r = desired_check(&d, e);
+    if (r == 0)
+        r = desired_write(&d, &body, e);
+    if (r < 0) {
+        buf_fini(&body);
+        free(path);
+        return r;
+    }
+    struct op *o = plan_add(p, c->live == NULL ? OP_CREATE : OP_APPLY, &c->resource, c->ns, c->name);
+    o->body = buf_take(&body, &o->body_len);
+    o->force = c->live != NULL;
+    o->replace = c->replace;
+    o->drops_status = c->resource.has_status && json_get(d.object, "status") != NULL;
+    o->path = path;
+    o->desired_hash = desired_hash;
+    memcpy(o->manager, in->world->script->manager, sizeof o->manager);
+    if (c->live == NULL) {
+        add_creation(p, in, c, o);
+        return 0;
+    }
+    o->learn_id = xstrdup(object_uid(c->live));
+    o->uid = xstrdup(object_uid(c->live));
+    o->live_rv = xstrdup(object_resource_version(c->live));
+    return 0;
+}
+
+// A live object with our script's label, under the name we want: may we apply to it?
+static int check_ours(const struct plan_input *in, const struct object *live, struct err *e)
+{
+    const char *owner = object_label(live, MARKS_LABEL_OWNER);
+    if (owner == NULL || !str_eq(owner, object_uid(in->world->subject)))
+        return err_set(
+            e, ERR_CONFLICT,
+            "it belongs to another subject of this script (owner UID %s): two subjects want one child",
+            owner == NULL ? "unknown" : owner);
+    return 0;
+}
+
+static int compare_child(struct plan *p, const struct plan_input *in, const struct child *c, struct err *e)
+{
+    struct json_doc *doc = NULL;
+    struct desired d = plan_child_desired(in, c, NULL);
+    struct buf body;
+    uint64_t hash;
+    char *path;
+    buf_init(&body, DESIRED_BODY_MAX);
+    int r = desired_write(&d, &body, e);
+    if (r == 0)
+        r = json_parse(body.data, body.len, &doc, e);
+    if (r == 0 && c->live == NULL)
+        r = add_write(p, in, c, json_hash(json_root(doc)), NULL, e);
+    else if (r == 0 && !plan_is_noop(in, c->live, in->world->script->manager, NULL, json_root(doc),
+                                     object_uid(c->live), &hash, &path))
+        r = add_write(p, in, c, hash, path, e);
+    json_doc_free(doc);
+    buf_fini(&body);
+    return r;
+}
+
+static int plan_child(struct plan *p, const struct plan_input *in, const struct child *c, struct err *e)
+{
+    if (c->live == NULL && c->blocked)
+        return 0; // what it waits for wakes this key
+    if (c->live == NULL)
+        return compare_child(p, in, c, e);
+    p->unreachable |= !c->owned && !c->keep;
+    p->ordered |= c->order > 0;
+    if (object_is_deleting(c->live))
+        return 0; // its end wakes this key
+    int r = check_ours(in, c->live, e);
+    if (r < 0 || c->once)
+        return r;
+    struct child guarded = *c; // labels can be copied and managedFields be lost: the server is asked
+    if (!object_has_manager(c->live, in->world->script->manager))
+        guarded.live = NULL;
+    return compare_child(p, in, &guarded, e);
+}
+
+// ---- pruning
+
+static bool is_wanted(const struct plan_input *in, const struct object *o, const struct child_set *wanted)
+{
+    struct resource r;
+    return discovery_find(in->world->discovery, object_gvk(o), &r) != DISCOVERY_FOUND ||
+           child_set_find(wanted, object_gvk(o), object_namespace(o), object_name(o)) != NULL;
+}
+
+static unsigned order_of(const struct object *o)
+{
+    const char *text = object_label(o, MARKS_LABEL_ORDER);
+    return text == NULL ? 0 : (unsigned)strtoul(text, NULL, 10);
+}
+
+// Labels are copied by others (a Service's to its EndpointSlices): only what we applied is ours to delete.
+static bool may_delete(const struct plan_input *in, const struct object *o)
+{
+    return object_has_manager(o, in->world->script->manager) && object_label(o, MARKS_LABEL_KEEP) == NULL;
+}
+
+static void add_delete(struct plan *p, const struct plan_input *in, const struct object *o)
+{
+    struct resource resource;
+    if (discovery_find(in->world->discovery, object_gvk(o), &resource) != DISCOVERY_FOUND)
+        return;
+    struct op *op = plan_add(p, OP_DELETE, &resource, object_namespace(o), object_name(o));
+    op->uid = xstrdup(object_uid(o));
+    op->live_rv = xstrdup(object_resource_version(o));
+}
+
+// Those that waited for others go first: of what is to be deleted only the highest order now, the rest when
+// it is gone.
+static void delete_in_reverse(struct plan *p, const struct plan_input *in, const struct object_list *list)
+{
+    unsigned highest = 0;
+    bool deletes = false, more = in->finalizing;
+    for (size_t i = 0; i < list->count; i++)
+        if (order_of(list->items[i]) > highest)
+            highest = order_of(list->items[i]);
+    for (size_t i = 0; i < list->count; i++) {
+        bool now = order_of(list->items[i]) == highest;
+        more |= !now;
+        if (!now || object_is_deleting(list->items[i]))
+            continue;
+        add_delete(p, in, list->items[i]);
+        deletes = true;
+    }
+    p->unfinished |= deletes && more;
+    p->ordered |= highest > 0; // the finalizer stays for those that are left
+}
+
+size_t plan_delete_children(struct plan *p, const struct plan_input *in, const struct child_set *wanted,
+                            bool unreachable_only)
+{
+    struct object_list all, doomed = {0};
+    if (in->world->children == NULL)
+        return 0;
+    child_stores_list(in->world->children, in->world->revision, NULL, object_uid(in->world->subject), &all);
+    doomed.items = xcalloc(all.count + 1, sizeof doomed.items[0]);
+    for (size_t i = 0; i < all.count; i++) {
+        struct object *o = all.items[i];
+        const struct object_owner *owners;
+        bool collected = unreachable_only && object_owners(o, &owners) > 0;
+        if (may_delete(in, o) && !collected && (wanted == NULL || !is_wanted(in, o, wanted)))
+            doomed.items[doomed.count++] = object_ref(o);
+    }
+    delete_in_reverse(p, in, &doomed);
+    size_t left = doomed.count;
+    object_list_fini(&all);
+    object_list_fini(&doomed);
+    return left;
+}
+
+// ---- all of them
+
+static void say_where(char out[256], const struct child *c, size_t index)
+{
+    snprintf(out, 256, "apply[%zu] (%s %s)", index + 1, json_get_str(c->object, "kind"),
+             c->name == NULL ? "" : c->name);
+}
+
+static void read_children(struct plan *p, const struct plan_input *in, const json *apply, struct child_set *s)
+{
+    for (struct json_iter i = json_iter(apply); json_next(&i);) {
+        struct child *c = &s->items[i.index];
+        struct err e = {0};
+        char where[256];
+        int r = plan_child_read(in, i.value, c, &e);
+        const struct child *twin = r < 0 ? NULL : child_set_add(s, c);
+        if (twin != NULL)
+            r = err_set(&e, ERR_INVALID, "the same object stands at apply[%zu] too",
+                        (size_t)(twin - s->items) + 1);
+        if (r == 0 && in->world->children != NULL)
+            c->live =
+                child_stores_get(in->world->children, in->world->revision, c->resource.gvk, c->ns, c->name);
+        if (r < 0) {
+            say_where(where, c, i.index);
+            plan_error(p, where, &e);
+            c->name = NULL;
+        }
+    }
+}
+
+void plan_children(struct plan *p, const struct plan_input *in, const json *apply)
+{
+    size_t n = json_count(apply);
+    struct child_set s;
+    child_set_init(&s, n);
+    read_children(p, in, apply, &s);
+    bool complete = !p->errors; // an entry that could not be read may stand for anything
+    bool waits = false;
+    plan_child_order(p, &s);
+    for (size_t i = 0; i < n; i++) {
+        struct err e = {0};
+        char where[256];
+        if (s.items[i].name != NULL && plan_child(p, in, &s.items[i], &e) < 0) {
+            say_where(where, &s.items[i], i);
+            plan_error(p, where, &e);
+        }
+        p->ordered |= s.items[i].order > 0;
+        waits |= s.items[i].live == NULL && s.items[i].blocked;
+    }
+    p->unfinished |= waits && p->count > 0; // what is written now may be all that it waits for
+    if (complete)
+        plan_delete_children(p, in, &s, false);
+    child_set_fini(&s);
+}

@@ -1,0 +1,142 @@
+// Echoes of our own writes, in every order in which answer and watch event can come.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "run/apply/own_writes.h"
+#include "unit.h"
+
+static const struct gvk *config_map(void)
+{
+    return gvk_parse("v1/ConfigMap", NULL);
+}
+
+static struct object *object_at(const char *rv)
+{
+    struct json_doc *doc;
+    struct object *o;
+    char *text = xasprintf(
+        "{\"metadata\":{\"name\":\"a\",\"namespace\":\"ns\",\"uid\":\"u\",\"resourceVersion\":\"%s\"}}", rv);
+    assert_int_equal(json_parse(text, strlen(text), &doc, NULL), 0);
+    assert_int_equal(object_new(config_map(), json_root(doc), &o, NULL), 0);
+    json_doc_free(doc);
+    free(text);
+    return o;
+}
+
+// A change to resourceVersion rv ("": the deletion of it) comes through the watch.
+static bool comes(struct own_writes *w, const char *rv)
+{
+    struct object *o = object_at(rv[0] == '\0' ? "9" : rv);
+    bool echo = rv[0] == '\0' ? own_writes_is_echo(w, o, NULL) : own_writes_is_echo(w, NULL, o);
+    object_unref(o);
+    return echo;
+}
+
+static void on_seen(void *ud)
+{
+    ++*(int *)ud;
+}
+
+static void answer_then_echo(void **unused)
+{
+    int seen = 0;
+    (void)unused;
+    struct own_writes *w = own_writes_new();
+    struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
+    own_writes_begin(w, config_map(), "ns", "a", x);
+    assert_false(own_writes_end(w, config_map(), "ns", "a", "7"));
+    own_waiter_arm(x);
+    assert_false(own_waiter_is_clear(x));
+    assert_false(comes(w, "6")); // older, somebody else's: it counts, and is not enough
+    assert_int_equal(seen, 0);
+    assert_true(comes(w, "7"));
+    assert_int_equal(seen, 1);
+    assert_false(comes(w, "8")); // a stranger's
+    own_waiter_free(x);
+    own_writes_free(w);
+}
+
+static void echo_then_answer(void **unused)
+{
+    int seen = 0;
+    (void)unused;
+    struct own_writes *w = own_writes_new();
+    struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
+    own_writes_begin(w, config_map(), "ns", "a", x);
+    assert_true(comes(w, "7")); // may be ours: decided by the answer
+    assert_false(own_writes_end(w, config_map(), "ns", "a", "7"));
+    assert_true(own_waiter_is_clear(x));
+    own_waiter_free(x);
+    own_writes_free(w);
+}
+
+static void foreign_change_while_in_flight(void **unused)
+{
+    (void)unused;
+    struct own_writes *w = own_writes_new();
+    own_writes_begin(w, config_map(), "ns", "a", NULL);
+    assert_true(comes(w, "9"));
+    assert_true(own_writes_end(w, config_map(), "ns", "a", "7")); // 9 came after ours: look again
+    own_writes_begin(w, config_map(), "ns", "a", NULL);
+    assert_true(comes(w, "10"));
+    assert_true(own_writes_end(w, config_map(), "ns", "a", NULL)); // our write failed, so 10 was not ours
+    own_writes_free(w);
+}
+
+static void coalesced_echo_is_foreign(void **unused)
+{
+    int seen = 0;
+    (void)unused;
+    struct own_writes *w = own_writes_new();
+    struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
+    own_writes_begin(w, config_map(), "ns", "a", x);
+    own_writes_end(w, config_map(), "ns", "a", "7");
+    own_waiter_arm(x);
+    assert_false(comes(w, "12")); // ours and another's in one event
+    assert_int_equal(seen, 1);
+    own_waiter_free(x);
+    own_writes_free(w);
+}
+
+static void deletion(void **unused)
+{
+    int seen = 0;
+    (void)unused;
+    struct own_writes *w = own_writes_new();
+    struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
+    own_writes_begin(w, config_map(), "ns", "a", x);
+    own_writes_end(w, config_map(), "ns", "a", "");
+    own_waiter_arm(x);
+    assert_true(comes(w, ""));
+    assert_int_equal(seen, 1);
+    own_waiter_free(x);
+    own_writes_free(w);
+}
+
+static void no_change_has_no_echo(void **unused)
+{
+    (void)unused;
+    struct own_writes *w = own_writes_new();
+    struct own_waiter *x = own_waiter_new(w, on_seen, NULL);
+    own_writes_begin(w, config_map(), "ns", "a", x);
+    own_writes_end(w, config_map(), "ns", "a", "7");
+    own_writes_store_has(w, config_map(), "ns", "a", "7");
+    assert_true(own_waiter_is_clear(x));
+    own_waiter_free(x);
+    own_writes_free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answer_then_echo),
+        cmocka_unit_test(echo_then_answer),
+        cmocka_unit_test(foreign_change_while_in_flight),
+        cmocka_unit_test(coalesced_echo_is_foreign),
+        cmocka_unit_test(deletion),
+        cmocka_unit_test(no_change_has_no_echo),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
