@@ -33,6 +33,7 @@ struct program_spec {
     int workers;                 // 0: no limit of its own
     const char *service_account; // or NULL
     struct {
+        bool given;              // the table has a `retry`
         const char *kind;        // "exponential", "fast_slow", "fixed", or NULL: the default
         int64_t base_us, max_us; // 0: the default
         int fast_attempts;

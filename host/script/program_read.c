@@ -298,6 +298,7 @@ static void read_retry(lua_State *L, int idx, struct program_texts *t)
     if (!lua_isnil(L, -1)) {
         int at = lua_gettop(L);
         check_keys(L, at, retry_keys, "retry.");
+        t->spec.retry.given = true;
         t->spec.retry.kind = read_text(L, at, "kind", &t->retry_kind);
         bool known = t->retry_kind == NULL;
         for (int i = 0; retry_kinds[i] != NULL; i++)

@@ -168,7 +168,8 @@ void controller_guard_pass(struct controller *c, const struct outcome *o)
                                            : !o->ran                      ? VERDICT_NONE
                                            : o->view->script != c->script ? VERDICT_NONE // an older version
                                                                           : verdict_of(o->end),
-                                .begun_ms = o->start_us / 1000};
+                                .begun_ms = o->start_us / 1000,
+                                .paced = program_spec(c->script->program)->retry.given};
     struct guard *g = c->guard;
     share_spend(&g->share, o->spent_us, now_ms(c));
     if (p.verdict == VERDICT_SUCCESS && g->questions.on) // the pass was the one that was tried

@@ -3,9 +3,10 @@
 // too, for twice as long, up to 10 minutes. Plain value, one owner; no clock of its own.
 //
 // Errors that a script raises and results that are none count like overruns, with two differences, since the
-// same inputs give the same error and cost little: those of a single key do not count, its own back-off is
-// enough; and while nothing but errors was seen, a changed input is reason enough for a pass
-// (quarantine_admits_changes).
+// same inputs give the same error and cost little. Those of a single key count only if no other key has ever
+// gone through, and once they have lasted QUARANTINE_FIRST_MS: until then the key's own back-off is the
+// longer pause; where the script says itself how it wants to be retried (`paced`) they are left to that. And
+// while nothing but errors was seen, a changed input is reason enough for a pass (quarantine_admits_changes).
 #ifndef RUN_CONTROLLER_QUARANTINE_H
 #define RUN_CONTROLLER_QUARANTINE_H
 
@@ -27,6 +28,9 @@ struct quarantine {
     bool overran;       // one of them was more than an error
     bool many;          // they were of several keys
     uint64_t first_key; // hash of the first one's key
+    uint64_t first_ms;
+    unsigned good; // keys that have gone through: none, one (good_key), several (2)
+    uint64_t good_key;
     bool on;
     uint64_t since_ms, until_ms;
     unsigned level;    // how often the interval was doubled
@@ -43,6 +47,7 @@ struct quarantine_pass {
     enum quarantine_verdict verdict;
     uint64_t key;      // hash
     uint64_t begun_ms; // what began before the quarantine says nothing about it
+    bool paced;
 };
 
 // A pass has ended.

@@ -79,6 +79,40 @@ static void errors_need_several_keys(void **unused)
     assert_false(quarantine_admits_changes(&q));
 }
 
+// Errors of key 1, every second from `ms` on; at which of them (from 1) the quarantine begins, 0: at none
+// of 30.
+static int errors_of_one(struct quarantine *q, uint64_t ms, bool paced)
+{
+    for (int i = 1; i <= 30; i++, ms += SECOND) {
+        struct quarantine_pass p = {.verdict = VERDICT_ERROR, .key = 1, .begun_ms = ms, .paced = paced};
+        if (quarantine_note(q, &p, ms) == QUARANTINE_BEGINS)
+            return i;
+    }
+    return 0;
+}
+
+static void errors_of_a_key_alone(void **unused)
+{
+    struct quarantine q = {0};
+    (void)unused;
+    assert_int_equal(errors_of_one(&q, 1, true), 0); // as often as the script wants it
+    q = (struct quarantine){0};
+    assert_int_equal(errors_of_one(&q, 1, false), 11); // after 10 s
+    assert_true(quarantine_admits_changes(&q));
+    assert_int_equal(note(&q, VERDICT_ERROR, 1, q.until_ms), QUARANTINE_BEGINS);
+    assert_int_equal(q.until_ms - q.since_ms, 20 * SECOND);
+    q = (struct quarantine){0};
+    note(&q, VERDICT_SUCCESS, 1, 1); // it went through once itself
+    assert_int_equal(errors_of_one(&q, 2, false), 11);
+    q = (struct quarantine){0};
+    note(&q, VERDICT_SUCCESS, 2, 1); // another one did
+    assert_int_equal(errors_of_one(&q, 2, false), 0);
+    q = (struct quarantine){0};
+    note(&q, VERDICT_SUCCESS, 2, 1);
+    note(&q, VERDICT_SUCCESS, 1, 2);
+    assert_int_equal(errors_of_one(&q, 3, false), 0);
+}
+
 static void a_share_refills(void **unused)
 {
     struct share s;
@@ -296,6 +330,51 @@ static void errors_of_all_keys(void **unused)
     sim_fini(&s);
 }
 
+// A script's only subject: paused with growing intervals, said everywhere, ended by another input at once.
+static void errors_of_the_only_key(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s, "if o.spec.v == '1' then error('broken', 0) end\n"
+              "return { apply = { cm('c-' .. o.metadata.name, o.spec.v) } }");
+    things_put(&s, "a", "{\"v\":\"1\"}");
+    sim_run(&s, 9 * SECOND);
+    assert_false(quarantined(&s));
+    sim_run(&s, 3 * SECOND);
+    assert_true(quarantined(&s));
+    assert_int_equal(things_events(&s, "tidelock-system", "ScriptQuarantined", "broken"), 1);
+    uint64_t pause = next_pass(&s, 20 * SECOND);
+    assert_in_range(pause, 7 * SECOND, 10 * SECOND);
+    assert_in_range(next_pass(&s, 40 * SECOND), 20 * SECOND, 21 * SECOND);
+    assert_in_range(next_pass(&s, 80 * SECOND), 40 * SECOND, 42 * SECOND);
+    assert_true(quarantined(&s));
+    // Another subject is looked at, and goes through: it was not the script.
+    things_put(&s, "b", "{\"v\":\"2\"}");
+    sim_run(&s, 200);
+    assert_string_equal(things_value(&s, "default", "c-b"), "2");
+    assert_false(quarantined(&s));
+    sim_run(&s, 10 * MINUTE);
+    assert_false(quarantined(&s));
+    things_put(&s, "a", "{\"v\":\"3\"}");
+    sim_run(&s, 200);
+    assert_string_equal(things_value(&s, "default", "c-a"), "3");
+    sim_fini(&s);
+}
+
+// What one key uses up is enough.
+static void memory_of_the_only_key(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s, "local t = {} while true do t[#t + 1] = ('x'):rep(1000) .. #t end");
+    things_put(&s, "a", "{\"v\":\"1\"}");
+    sim_run(&s, 2 * SECOND);
+    assert_true(quarantined(&s));
+    assert_int_equal(passes(&s), QUARANTINE_ROW);
+    assert_int_equal(things_events(&s, "tidelock-system", "ScriptQuarantined", "memory"), 1);
+    sim_fini(&s);
+}
+
 static void one_broken_key_of_many(void **unused)
 {
     struct sim s;
@@ -361,12 +440,15 @@ int main(void)
         cmocka_unit_test(intervals_double),
         cmocka_unit_test(what_began_before_says_nothing),
         cmocka_unit_test(errors_need_several_keys),
+        cmocka_unit_test(errors_of_a_key_alone),
         cmocka_unit_test(a_share_refills),
         cmocka_unit_test(hostile_scripts),
         cmocka_unit_test(a_new_version_frees),
         cmocka_unit_test(the_annotation_frees),
         cmocka_unit_test(a_pass_that_goes_through_frees),
         cmocka_unit_test(errors_of_all_keys),
+        cmocka_unit_test(errors_of_the_only_key),
+        cmocka_unit_test(memory_of_the_only_key),
         cmocka_unit_test(one_broken_key_of_many),
         cmocka_unit_test(when_that_overruns),
         cmocka_unit_test(a_script_that_burns_its_share),
