@@ -32,6 +32,38 @@ static void write_response_kind(struct json_writer *w, const struct kind *k, con
     jw_object_end(w);
 }
 
+static void write_scale_kind(struct json_writer *w)
+{
+    jw_member_str(w, "group", "autoscaling");
+    jw_member_str(w, "version", "v1");
+    jw_member_str(w, "kind", "Scale");
+}
+
+static void write_aggregated_subresources(struct json_writer *w, const struct kind *k,
+                                          const struct kind_version *v)
+{
+    jw_key(w, "subresources");
+    jw_array(w);
+    if (v->has_status) {
+        jw_object(w);
+        jw_member_str(w, "subresource", "status");
+        write_response_kind(w, k, v);
+        write_words(w, "verbs", sub_verbs);
+        jw_object_end(w);
+    }
+    if (v->has_scale) {
+        jw_object(w);
+        jw_member_str(w, "subresource", "scale");
+        jw_key(w, "responseKind");
+        jw_object(w);
+        write_scale_kind(w);
+        jw_object_end(w);
+        write_words(w, "verbs", sub_verbs);
+        jw_object_end(w);
+    }
+    jw_array_end(w);
+}
+
 static void write_aggregated_resource(struct json_writer *w, const struct kind *k,
                                       const struct kind_version *v)
 {
@@ -43,16 +75,8 @@ static void write_aggregated_resource(struct json_writer *w, const struct kind *
     write_words(w, "verbs", all_verbs);
     write_words(w, "shortNames", k->short_names);
     write_words(w, "categories", k->categories);
-    if (v->has_status) {
-        jw_key(w, "subresources");
-        jw_array(w);
-        jw_object(w);
-        jw_member_str(w, "subresource", "status");
-        write_response_kind(w, k, v);
-        write_words(w, "verbs", sub_verbs);
-        jw_object_end(w);
-        jw_array_end(w);
-    }
+    if (v->has_status || v->has_scale)
+        write_aggregated_subresources(w, k, v);
     jw_object_end(w);
 }
 
@@ -260,6 +284,17 @@ static void write_resource(struct json_writer *w, const struct kind *k, const ch
     jw_object_end(w);
 }
 
+static void write_legacy_scale(struct json_writer *w, struct request *q, const struct kind *k)
+{
+    jw_object(w);
+    jw_member_str(w, "name", arena_printf(&q->arena, "%s/scale", k->plural));
+    jw_member_str(w, "singularName", "");
+    jw_member_bool(w, "namespaced", k->namespaced);
+    write_scale_kind(w);
+    write_words(w, "verbs", sub_verbs);
+    jw_object_end(w);
+}
+
 static void write_resources(struct request *q, const char *group, const char *version, struct response *r)
 {
     struct json_writer w;
@@ -281,6 +316,8 @@ static void write_resources(struct request *q, const char *group, const char *ve
         write_resource(&w, k, k->plural, k->singular, all_verbs, true);
         if (v->has_status)
             write_resource(&w, k, arena_printf(&q->arena, "%s/status", k->plural), "", sub_verbs, false);
+        if (v->has_scale)
+            write_legacy_scale(&w, q, k);
     }
     jw_array_end(&w);
     jw_object_end(&w);

@@ -132,7 +132,7 @@ static bool same_resources(const struct version *v, const struct resource *r, si
     for (size_t i = 0; i < count; i++) {
         const struct resource *a = &v->resources[i], *b = &r[i];
         if (a->gvk != b->gvk || a->plural != b->plural || a->namespaced != b->namespaced ||
-            a->has_status != b->has_status || a->verbs != b->verbs)
+            a->has_status != b->has_status || a->has_scale != b->has_scale || a->verbs != b->verbs)
             return false;
     }
     return true;

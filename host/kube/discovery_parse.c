@@ -68,6 +68,12 @@ static struct resource *add(struct resources *l, const char *api_version, const 
     return r;
 }
 
+static void note_subresource(struct resource *r, const char *name)
+{
+    r->has_status |= str_eq(name, "status");
+    r->has_scale |= str_eq(name, "scale");
+}
+
 // ---- aggregated
 
 static void read_resource(struct resources *l, const char *api_version, const json *node)
@@ -79,7 +85,7 @@ static void read_resource(struct resources *l, const char *api_version, const js
     r->namespaced = str_eq(json_get_str(node, "scope"), "Namespaced");
     r->verbs = read_verbs(json_get(node, "verbs"));
     for (struct json_iter i = json_iter(json_get(node, "subresources")); json_next(&i);)
-        r->has_status = r->has_status || str_eq(json_get_str(i.value, "subresource"), "status");
+        note_subresource(r, json_get_str(i.value, "subresource"));
 }
 
 // Room for one more version of the group; NULL: the name is not usable.
@@ -173,11 +179,9 @@ void discovery_list_fini(struct discovery_list *l)
 static void read_subresource(struct resources *l, const char *name)
 {
     const char *slash = strchr(name, '/');
-    if (slash == NULL || strcmp(slash, "/status") != 0)
-        return;
-    struct resource *r = find_plural(l, name, (size_t)(slash - name));
+    struct resource *r = slash == NULL ? NULL : find_plural(l, name, (size_t)(slash - name));
     if (r != NULL)
-        r->has_status = true;
+        note_subresource(r, slash + 1);
 }
 
 int discovery_parse_resources(const json *root, const char *api_version, struct resource **ret,

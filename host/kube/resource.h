@@ -23,6 +23,7 @@ struct resource {
     const char *plural; // "deployments"
     bool namespaced;
     bool has_status; // the /status subresource exists
+    bool has_scale;  // the /scale subresource exists: spec.replicas has other writers too
     unsigned verbs;
 };
 

@@ -134,13 +134,13 @@ static void test_aggregated(void **state)
     assert_int_equal(find(w, "v1/Pod", &r), DISCOVERY_FOUND);
     assert_string_equal(r.plural, "pods");
     assert_true(r.namespaced);
-    assert_true(r.has_status);
+    assert_true(r.has_status && !r.has_scale);
     assert_int_equal(r.verbs, 127);
     assert_ptr_equal(r.gvk, gvk_parse("v1/Pod", NULL));
     assert_int_equal(find(w, "v1/Node", &r), DISCOVERY_FOUND);
     assert_false(r.namespaced);
     assert_int_equal(find(w, "apps/v1/Deployment", &r), DISCOVERY_FOUND);
-    assert_true(r.namespaced);
+    assert_true(r.namespaced && r.has_status && r.has_scale);
     assert_int_equal(find(w, "apps.x.test/v1/Deployment", &r), DISCOVERY_FOUND);
     assert_false(r.namespaced);
     assert_false(r.has_status);
