@@ -43,6 +43,8 @@ struct op {
     struct strset adopt; // OP_CREATE: managers whose objects may be taken over
     bool replace;        // an immutable field may be changed by deleting it and creating it anew
     bool by_reference;   // OP_DELETE: not a child
+    bool hands_over;     // OP_APPLY: the replicas, which the body lacks: see run/plan/hand_over.h
+    bool settled;        // so it does, and nothing else is to be written
     bool drops_status;   // the script gave a status, which an apply of the object does not set
     char *learn_id;      // for run/plan/learned.h
     char *path;          // where live is not what is desired, the first place; NULL: nothing was compared
@@ -89,7 +91,10 @@ void plan_free(struct plan *p);
 // ---- for the files plan_*.c
 struct op *plan_add(struct plan *p, enum op_kind kind, const struct resource *resource, const char *ns,
                     const char *name);
-void plan_error(struct plan *p, const char *where, const struct err *e);
+void plan_error(struct plan *p, const char *where, const struct err *e); // NULL: the text says it
+// Of an entry of `list` (from 0): apply[2] (Deployment web): ..., or apply[2].spec.x: ... (Deployment web)
+// where the text tells the place.
+void plan_error_in(struct plan *p, const char *list, size_t index, const json *object, const struct err *e);
 void plan_children(struct plan *p, const struct plan_input *in, const json *apply);
 struct child_set;
 // Deletes the live children that are not among `wanted` (NULL: all), in reverse order; how many are still
