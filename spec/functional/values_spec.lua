@@ -201,6 +201,25 @@ functional.describe("values", function()
         stays_as_it_is()
     end)
 
+    it("are a stranger's map whose members are taken and dropped", function()
+        start [[
+    if o.metadata.name ~= "w" then return nil end
+    return { patch = { { force = true, object = { apiVersion = "x.test/v1", kind = "Widget", metadata = { name = "hers" }, spec = o.spec.hers } } } }]]
+        plane:create("widgets", namespace, [=[{"apiVersion":"x.test/v1","kind":"Widget","metadata":{"name":"hers"},"spec":{"m":{"a":"1"}}}]=])
+        local function await_hers(piece)
+            eventually(10, piece .. " is in hers", function()
+                local text = plane:text("widgets", namespace, "hers")
+                return text:find(piece, 1, true), text .. host:log_text():sub(-500)
+            end)
+        end
+        create [=[{"hers":{"m":{"a":"2","b":"2"},"ratio":1}}]=]
+        await_hers '"spec":{"m":{"a":"2","b":"2"},"ratio":1}'
+        plane:patch("widgets", namespace, "w", [=[{"spec":{"hers":{"m":null}}}]=])
+        await_hers '"spec":{"m":{},"ratio":1}'
+        assert.equal(0, #host:log_matching "pass failed", host:log_text())
+        stays_as_it_is()
+    end)
+
     it("are integers of 64 bits and numbers as JSON has them", function()
         start [[
     local s = o.spec

@@ -7,12 +7,12 @@
 #include "base/log.h"
 #include "base/strset.h"
 #include "data/json_write.h"
+#include "kube/emptied.h"
 #include "kube/fields.h"
 #include "run/apply/adopt.h"
 #include "run/apply/apply_fight.h"
-#include "run/apply/without_empties.h"
+#include "run/plan/hand_over.h"
 
-static void send_body(struct apply_op *o, const char *body, size_t len);
 static void send_apply(struct apply_op *o);
 static void send_delete(struct apply_op *o);
 
@@ -153,7 +153,7 @@ static void send(struct apply_op *o, enum transport_method method, const char *q
     free(path);
 }
 
-static char *apply_query(const struct op *op, bool force)
+static char *manager_query(const struct op *op, bool force)
 {
     struct buf query;
     buf_init(&query, 4096);
@@ -289,7 +289,7 @@ static void undo(struct apply_op *o, const json *object)
     jw_member(&w, "uid", json_get(metadata, "uid"));
     jw_object_end(&w);
     jw_object_end(&w);
-    char *query = apply_query(o->op, false);
+    char *query = manager_query(o->op, false);
     send(o, METHOD_PATCH, query, "application/apply-patch+yaml", body.data, body.len, on_undone);
     free(query);
     buf_fini(&body);
@@ -410,40 +410,120 @@ static bool is_fought_over(struct apply_op *o, const struct client_result *res)
     return again;
 }
 
-// The server empties a container of its last member by leaving null there, which the schemas of custom kinds
-// refuse. It does take the container away as a whole; then it can be set again, empty.
+// ---- emptied containers (kube/emptied.h)
+
 static bool is_hole(const struct api_status *why)
 {
     return why != NULL && why->http == 422 && strstr(why->err.text, "Invalid value: \"null\"") != NULL;
 }
 
-static bool send_bare(struct apply_op *o)
+static void give_up_emptying(struct apply_op *o, const struct client_result *res)
 {
-    struct json_doc *doc;
+    if (res->failure != NULL)
+        fail(o, res->failure); // otherwise what the apply was refused for stands there
+    count(o, res->status);
+    end_write(o, NULL);
+    finish(o);
+}
+
+static void on_emptied(void *ud, struct client_result *res)
+{
+    struct apply_op *o = ud;
+    if (res->failure != NULL) {
+        give_up_emptying(o, res);
+        return;
+    }
+    o->err = (struct err){0};
+    count(o, res->status);
+    send_apply(o);
+}
+
+static void on_to_be_emptied(void *ud, struct client_result *res)
+{
+    struct apply_op *o = ud;
+    struct json_doc *desired = NULL;
     struct buf body;
-    if (json_parse(o->op->body, o->op->body_len, &doc, NULL) < 0)
-        return false;
-    buf_init(&body, o->op->body_len + 1);
-    o->bared = true;
-    o->bare = without_empties_write(json_root(doc), &body);
-    if (o->bare)
-        send_body(o, body.data, body.len);
+    buf_init(&body, 4 << 20);
+    bool found = res->failure == NULL && json_parse(o->op->body, o->op->body_len, &desired, NULL) == 0 &&
+                 emptied_write_patch(json_root(res->doc), o->op->manager, o->op->subresource,
+                                     json_root(desired), &body);
+    if (found) {
+        char *query = manager_query(o->op, false);
+        send(o, METHOD_PATCH, query, "application/json-patch+json", body.data, body.len, on_emptied);
+        free(query);
+    } else {
+        give_up_emptying(o, res);
+    }
     buf_fini(&body);
-    json_doc_free(doc);
-    return o->bare;
+    json_doc_free(desired);
 }
 
 // True: another request is on its way.
-static bool is_refilling(struct apply_op *o, const struct client_result *res)
+static bool empties(struct apply_op *o, const struct client_result *res)
 {
-    if (is_hole(res->failure) && !o->bared)
-        return send_bare(o);
-    bool whole = o->bare && res->failure == NULL;
-    o->bare = false;
-    if (whole)
-        send_apply(o);
-    return whole;
+    if (!is_hole(res->failure) || o->emptied)
+        return false;
+    o->emptied = true;
+    fail(o, res->failure);
+    send(o, METHOD_GET, NULL, NULL, NULL, 0, on_to_be_emptied);
+    return true;
 }
+
+// ---- replicas on their way to another writer (run/plan/hand_over.h)
+
+static bool write_kept(struct apply_op *o, const json *object)
+{
+    struct json_doc *body;
+    struct buf out;
+    bool taken = hand_over_is_taken(object, o->op->manager);
+    if (json_parse(o->op->body, o->op->body_len, &body, NULL) < 0)
+        return false;
+    buf_init(&out, 4 << 20);
+    bool ok = hand_over_write(json_root(body), taken ? NULL : json_path(object, "spec", "replicas", NULL),
+                              taken ? NULL : json_path(object, "metadata", "resourceVersion", NULL), &out);
+    json_doc_free(body);
+    if (ok) {
+        free(o->op->body);
+        o->op->body = buf_take(&out, &o->op->body_len);
+    }
+    buf_fini(&out);
+    return ok;
+}
+
+static void on_to_be_handed_over(void *ud, struct client_result *res)
+{
+    struct apply_op *o = ud;
+    const json *object = json_root(res->doc);
+    if (res->failure == NULL && o->op->settled && !hand_over_is_taken(object, o->op->manager)) {
+        o->ok = true;
+        learn(o, object);
+    } else if (res->failure != NULL) {
+        fail(o, res->failure);
+    } else if (!write_kept(o, object)) {
+        refuse(o, ERR_LIMIT, "it is larger than 4 MiB with the replicas it has");
+    } else {
+        send_apply(o);
+        return;
+    }
+    end_write(o, NULL);
+    finish(o);
+}
+
+static void hand_over(struct apply_op *o)
+{
+    o->asked++;
+    send(o, METHOD_GET, NULL, NULL, NULL, 0, on_to_be_handed_over);
+}
+
+// Somebody wrote between the question and the apply: he may have set them.
+static bool is_overtaken(const struct apply_op *o, const struct client_result *res)
+{
+    enum { ASKED_MAX = 10 };
+    return o->op->hands_over && o->asked < ASKED_MAX && res->failure != NULL && res->failure->http == 409 &&
+           !api_status_is_conflict_with_manager(res->failure) && !is_other_object(res->failure);
+}
+
+// ---- the answer
 
 static void on_applied(void *ud, struct client_result *res)
 {
@@ -451,8 +531,13 @@ static void on_applied(void *ud, struct client_result *res)
     const json *object = json_root(res->doc);
     note_warning(o, res);
     note_dropped_status(o);
-    if (is_refilling(o, res)) {
+    if (empties(o, res)) {
         count(o, res->status);
+        return;
+    }
+    if (is_overtaken(o, res)) {
+        count(o, res->status);
+        hand_over(o);
         return;
     }
     if (is_fought_over(o, res)) {
@@ -488,16 +573,11 @@ static void on_applied(void *ud, struct client_result *res)
     finish(o);
 }
 
-static void send_body(struct apply_op *o, const char *body, size_t len)
-{
-    char *query = apply_query(o->op, o->op->force && o->move != FIGHTS_PROBE);
-    send(o, METHOD_PATCH, query, "application/apply-patch+yaml", body, len, on_applied);
-    free(query);
-}
-
 static void send_apply(struct apply_op *o)
 {
-    send_body(o, o->op->body, o->op->body_len);
+    char *query = manager_query(o->op, o->op->force && o->move != FIGHTS_PROBE);
+    send(o, METHOD_PATCH, query, "application/apply-patch+yaml", o->op->body, o->op->body_len, on_applied);
+    free(query);
 }
 
 // ---- deleting
@@ -555,6 +635,8 @@ static void go(struct write_waiter *w)
         send_delete(o);
     } else if (op->kind == OP_UNFINALIZE) {
         send(o, METHOD_PATCH, NULL, "application/json-patch+json", op->body, op->body_len, on_applied);
+    } else if (op->hands_over) {
+        hand_over(o);
     } else if (op->kind == OP_CREATE && !op->known_absent) {
         char *path = op_path(op, NULL);
         client_send(

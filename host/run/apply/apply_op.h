@@ -26,10 +26,10 @@ struct apply_op {
     struct op *op;
     struct own_waiter *waiter;
     bool claimed;
-    bool in_gate; // holds a place
-    bool bare;    // the last apply went without its empty maps and lists, the whole one follows
-    bool bared;   // that was done
-    bool adopted; // taken over from the managers that adopt names
+    bool in_gate;   // holds a place
+    bool emptied;   // containers that nothing would be left in were emptied, or it was tried
+    unsigned asked; // whose the replicas are
+    bool adopted;   // taken over from the managers that adopt names
     // the outcome
     bool ok;
     bool terminating; // refused because the namespace is going away
