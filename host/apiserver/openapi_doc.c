@@ -11,11 +11,19 @@
 
 static const char object_meta[] =
     "{\"type\":\"object\",\"properties\":{\"annotations\":{\"type\":\"object\",\"additionalProperties\":{"
-    "\"type\":\"string\",\"default\":\"\"}},\"finalizers\":{\"type\":\"array\",\"items\":{\"type\":"
+    "\"type\":\"string\",\"default\":\"\"}},\"creationTimestamp\":{\"type\":\"string\",\"format\":\"date-"
+    "time\"},"
+    "\"deletionGracePeriodSeconds\":{\"type\":\"integer\",\"format\":\"int64\"},\"deletionTimestamp\":{"
+    "\"type\":\"string\",\"format\":\"date-time\"},\"generateName\":{\"type\":\"string\"},\"generation\":{"
+    "\"type\":\"integer\",\"format\":\"int64\"},\"managedFields\":{\"type\":\"array\",\"items\":{\"type\":"
+    "\"object\"}},\"resourceVersion\":{\"type\":\"string\"},\"selfLink\":{\"type\":\"string\"},\"uid\":{"
+    "\"type\":\"string\"},\"finalizers\":{\"type\":\"array\",\"items\":{\"type\":"
     "\"string\",\"default\":\"\"},\"x-kubernetes-list-type\":\"set\"},\"labels\":{\"type\":\"object\","
     "\"additionalProperties\":{\"type\":\"string\",\"default\":\"\"}},\"name\":{\"type\":\"string\"},"
     "\"namespace\":{\"type\":\"string\"},\"ownerReferences\":{\"type\":\"array\",\"items\":{\"type\":"
     "\"object\"},\"x-kubernetes-list-map-keys\":[\"uid\"],\"x-kubernetes-list-type\":\"map\"}}}";
+
+static const char text_type[] = "{\"type\":\"string\"}";
 
 // "test.x.v1.Widget"
 static char *component_name(struct arena *a, const struct kind *k, const struct kind_version *v)
@@ -42,8 +50,12 @@ static void write_properties(struct json_writer *w, const json *properties)
     jw_key(w, "properties");
     jw_object(w);
     for (struct json_iter i = json_iter(properties); json_next(&i);)
-        if (!str_eq(i.key, "metadata"))
+        if (!str_eq(i.key, "metadata") && !str_eq(i.key, "apiVersion") && !str_eq(i.key, "kind"))
             jw_member(w, i.key, i.value);
+    jw_key(w, "apiVersion");
+    jw_raw(w, text_type, sizeof text_type - 1);
+    jw_key(w, "kind");
+    jw_raw(w, text_type, sizeof text_type - 1);
     jw_key(w, "metadata");
     jw_object(w);
     jw_member_str(w, "$ref", "#/components/schemas/" META);

@@ -43,6 +43,10 @@ static inline bool json_is_number(const json *v)
 {
     return yyjson_is_num((yyjson_val *)v);
 }
+static inline double json_double(const json *v) // nearest; 0 unless a number
+{
+    return yyjson_get_num((yyjson_val *)v);
+}
 static inline bool json_is_bool(const json *v)
 {
     return yyjson_is_bool((yyjson_val *)v);

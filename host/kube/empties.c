@@ -73,7 +73,7 @@ static int write_elements(struct json_writer *w, const struct schema_node *type,
     int r = 0;
     jw_array(w);
     for (struct json_iter i = json_iter(v); r == 0 && json_next(&i);) {
-        struct step below = {.up = at, .index = i.index};
+        struct step below = {.up = at, .index = i.index + 1};
         r = empties_write(w, schema_element(type), i.value, &below, e);
     }
     jw_array_end(w);

@@ -12,7 +12,7 @@
 // an object.)
 bool empties_any(const json *v);
 // Writes v with {} as [] where `type` (NULL: unknown) says that a list stands there. 0, or -ERR_INVALID
-// naming the place (below `at`) of an empty list where a map is expected.
+// naming the place (below `at`, elements counted from 1) of an empty list where a map is expected.
 int empties_write(struct json_writer *w, const struct schema_node *type, const json *v, const struct step *at,
                   struct err *e);
 

@@ -294,7 +294,7 @@ int meaning_check(const struct schema_node *type, const json *v, const struct st
         return say_fault(v, fault, at, e);
     int r = 0;
     for (struct json_iter i = json_iter(v); r == 0 && json_next(&i);) {
-        struct step below = {.up = at, .name = i.key, .index = i.index};
+        struct step below = {.up = at, .name = i.key, .index = i.index + 1};
         const struct schema_node *t =
             i.key == NULL ? schema_element(type) : schema_member(type, i.key, i.key_len, NULL);
         r = meaning_check(t, i.value, &below, e);

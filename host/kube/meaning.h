@@ -16,7 +16,8 @@ bool meaning_same(const struct schema_node *type, const json *fallback, const js
                   const struct step *at, struct buf *path);
 
 // Is every text in v what its type takes? The server refuses a bad quantity, time, duration or base64 in a
-// built-in type without a word on where it stands. 0, or -ERR_INVALID with the place below `at`.
+// built-in type without a word on where it stands. 0, or -ERR_INVALID with the place below `at`, elements
+// counted from 1.
 int meaning_check(const struct schema_node *type, const json *v, const struct step *at, struct err *e);
 
 // What a server leaves out when it writes a value with "omitempty": null, "", 0, false, {} and [].

@@ -94,3 +94,8 @@ const struct schema_node *schema_member(const struct schema_node *object, const 
         *ret_fallback = f->fallback;
     return f->type;
 }
+
+bool schema_has_member(const struct schema_node *object, const char *name, size_t n)
+{
+    return find(object->fields, object->field_count, name, n) != NULL;
+}

@@ -44,6 +44,7 @@ struct schema_node {
     bool builtin;    // a Go type of the server: what is empty may be left out
     bool nullable;   // null is a value of its own
     bool granular;   // an object or array whose members have owners of their own
+    bool closed;     // an object that has no members but its fields
 };
 
 struct schema_field {
@@ -68,6 +69,7 @@ size_t schema_bytes(const struct schema *s);                                    
 // NULL). NULL: unknown.
 const struct schema_node *schema_member(const struct schema_node *object, const char *name, size_t n,
                                         const json **ret_fallback);
+bool schema_has_member(const struct schema_node *object, const char *name, size_t n); // as a property
 static inline const struct schema_node *schema_element(const struct schema_node *array)
 {
     return array != NULL && array->type == SCHEMA_ARRAY ? array->items : NULL;

@@ -259,6 +259,8 @@ static void read_node(struct compiler *c, const json *node, bool builtin, struct
         }
     }
     read_fields(c, json_get(node, "properties"), builtin, n);
+    n->closed = n->field_count > 0 && (other == NULL || json_is_bool(other)) && !json_true(other) &&
+                !json_true(json_get(node, "x-kubernetes-preserve-unknown-fields"));
 }
 
 // The component that `node` stands for, or NULL.

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "script/nearest.h"
+#include "base/nearest.h"
 #include "script/order.h"
 #include "script/selector_text.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "script/convert.h"
-#include "script/nearest.h"
+#include "base/nearest.h"
 #include "script/sandbox.h"
 #include "script/selector_text.h"
 

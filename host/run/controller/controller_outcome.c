@@ -235,7 +235,7 @@ static void on_applied(void *ud, const struct apply_result *result)
     if (o->plan->errors && result->failures > 0)
         err_set(&e, (enum err_code) - o->plan->err.code, "%.600s; %.400s", o->plan->err.text,
                 result->err.text);
-    if (result->failures > 0 && !result->terminating && !c->stopping)
+    if ((o->plan->errors || (result->failures > 0 && !result->terminating)) && !c->stopping)
         schemas_doubt(c->env->schemas);
     if (o->plan->errors || result->failures > 0)
         fail(c, o, result->terminating ? REASON_TERMINATING : "ApplyFailed", &e, result->retry_after_ms);

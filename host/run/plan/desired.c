@@ -8,6 +8,7 @@
 #include "data/json_write.h"
 #include "kube/empties.h"
 #include "kube/meaning.h"
+#include "kube/schema_check.h"
 #include "run/source/marks.h"
 
 // metadata that the server or the host owns: an object that was read and returned carries them
@@ -75,9 +76,15 @@ static int write_member(struct json_writer *w, const struct schema_node *type, c
     return empties_write(w, schema_member(type, i->key, i->key_len, NULL), i->value, &below, e);
 }
 
+static const struct step *place(const struct desired *d)
+{
+    static const struct step root;
+    return d->at == NULL ? &root : d->at;
+}
+
 static int write_metadata(struct json_writer *w, const struct desired *d, const json *metadata, struct err *e)
 {
-    static const struct step root, at = {.up = &root, .name = "metadata"};
+    const struct step at = {.up = place(d), .name = "metadata"};
     const struct schema_node *type = schema_member(d->type, "metadata", 8, NULL);
     int r = 0;
     jw_key(w, "metadata");
@@ -101,15 +108,14 @@ static int write_metadata(struct json_writer *w, const struct desired *d, const 
     return r;
 }
 
-int desired_check(const struct desired *d, struct err *e)
+int desired_check(const struct schema_node *type, const json *body, const struct step *at, struct err *e)
 {
-    static const struct step root;
-    return meaning_check(d->type, d->object, &root, e);
+    int r = schema_check(type, body, at, e);
+    return r < 0 ? r : meaning_check(type, body, at, e);
 }
 
 int desired_write(const struct desired *d, struct buf *out, struct err *e)
 {
-    static const struct step root;
     struct json_writer w;
     if (json_has_long_key(d->object))
         return err_set(
@@ -124,7 +130,7 @@ int desired_write(const struct desired *d, struct buf *out, struct err *e)
         if (str_eq(i.key, "apiVersion") || str_eq(i.key, "kind") || str_eq(i.key, "metadata") ||
             (str_eq(i.key, "status") && d->resource->has_status))
             continue; // an object that was read and returned carries its status
-        r = write_member(&w, d->type, &root, &i, e);
+        r = write_member(&w, d->type, place(d), &i, e);
     }
     jw_object_end(&w);
     if (r < 0)

@@ -10,6 +10,7 @@
 #include "kube/object.h"
 #include "kube/resource.h"
 #include "kube/schema.h"
+#include "kube/step.h"
 
 enum { DESIRED_BODY_MAX = 4 << 20 }; // the server's own limit is 3 MiB
 
@@ -26,10 +27,12 @@ struct desired {
     bool keep;
     unsigned order;
     const struct schema_node *type; // the kind's; NULL: unknown. It decides what an empty table is
+    const struct step *at;          // the object's place in the result, for errors; NULL: not told
 };
 
-// Can the API server read the values? Its own words would not say where it can not. 0 or -ERR_INVALID.
-int desired_check(const struct desired *d, struct err *e);
+// Are the values in a body that was written what the kind's schema takes? The server's own words would not
+// say where they are not. 0 or -ERR_INVALID.
+int desired_check(const struct schema_node *type, const json *body, const struct step *at, struct err *e);
 // Appends the body. 0, -ERR_INVALID (a key longer than the server's YAML reader takes, an empty list in a
 // map's place), -ERR_LIMIT.
 int desired_write(const struct desired *d, struct buf *out, struct err *e);

@@ -62,14 +62,33 @@ struct op *plan_add(struct plan *p, enum op_kind kind, const struct resource *re
 
 void plan_error(struct plan *p, const char *where, const struct err *e)
 {
+    const char *colon = where == NULL ? "" : ": ";
+    where = where == NULL ? "" : where;
     p->errors = true;
     p->error_count++;
     if (p->error_count == 1)
-        err_set(&p->err, (enum err_code) - e->code, "%s: %s", where, e->text);
+        err_set(&p->err, (enum err_code) - e->code, "%s%s%s", where, colon, e->text);
     else if (p->error_count <= 5) {
         struct err first = p->err;
-        err_set(&p->err, (enum err_code) - first.code, "%.700s; %s: %.200s", first.text, where, e->text);
+        err_set(&p->err, (enum err_code) - first.code, "%.700s; %s%s%.200s", first.text, where, colon,
+                e->text);
     }
+}
+
+void plan_error_in(struct plan *p, const char *list, size_t index, const json *object, const struct err *e)
+{
+    struct err told;
+    char place[64], where[256];
+    const char *kind = json_get_str(object, "kind");
+    const char *name = json_str(json_path(object, "metadata", "name", NULL));
+    int n = snprintf(place, sizeof place, "%s[%zu]", list, index + 1);
+    snprintf(where, sizeof where, "%s (%s %s)", place, kind == NULL ? "" : kind, name == NULL ? "" : name);
+    if (strncmp(e->text, place, (size_t)n) != 0) {
+        plan_error(p, where, e);
+        return;
+    }
+    err_set(&told, (enum err_code) - e->code, "%s%s", e->text, where + n);
+    plan_error(p, NULL, &told);
 }
 
 const struct schema_node *plan_type_to_write(const struct plan_input *in, const struct gvk *gvk,

@@ -109,7 +109,8 @@ struct desired plan_child_desired(const struct plan_input *in, const struct chil
                             .owned = c->owned,
                             .keep = c->keep,
                             .order = c->order,
-                            .type = plan_type_to_write(in, c->resource.gvk, c->object)};
+                            .type = plan_type_to_write(in, c->resource.gvk, c->object),
+                            .at = &c->at};
 }
 
 // ---- order by readiness
@@ -180,14 +181,12 @@ void plan_child_order(struct plan *p, struct child_set *s)
 {
     for (size_t i = 0; i < s->count; i++) {
         struct err e;
-        char where[256];
         struct child *c = &s->items[i];
         if (c->name == NULL || json_count(json_get(c->entry, "after")) == 0)
             continue;
         if (set_order(s, c, 0, &e) == 0)
             continue;
-        snprintf(where, sizeof where, "apply[%zu] (%s %s)", i + 1, json_get_str(c->object, "kind"), c->name);
-        plan_error(p, where, &e);
+        plan_error_in(p, "apply", i, c->object, &e);
         c->blocked = true;
     }
 }

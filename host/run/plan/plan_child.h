@@ -10,6 +10,7 @@
 struct child {
     const json *entry;
     const json *object;
+    struct step at; // its place: apply[i]
     struct resource resource;
     const char *ns;      // "" for cluster-scoped
     const char *name;    // NULL: it could not be read

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "run/plan/hand_over.h"
 #include "run/plan/plan_child.h"
 
 // Is there a complete store that shows there is no such object?
@@ -31,13 +32,15 @@ static void add_creation(struct plan *p, const struct plan_input *in, const stru
 }
 
 // path: see struct op; taken.
-static int add_write(struct plan *p, const struct plan_input *in, const struct child *c,
+static int add_write(struct plan *p, const struct plan_input *in, const struct child *c, const json *desired,
                      uint64_t desired_hash, char *path, struct err *e)
 {
     struct buf body;
     struct desired d = plan_child_desired(in, c, c->live == NULL ? NULL : object_uid(c->live));
     buf_init(&body, DESIRED_BODY_MAX);
-    int r = desired_check(&d, e);
+    if (plan_type_of(in->types, c->resource.gvk)->not_yet)
+        in->types->awaited = true; // what is wrong is told before it is sent
+    int r = desired_check(d.type, desired, d.at, e);
     if (r == 0)
         r = desired_write(&d, &body, e);
     if (r < 0) {
@@ -75,6 +78,43 @@ static int check_ours(const struct plan_input *in, const struct object *live, st
     return 0;
 }
 
+// Is the child as it should be, but for replicas that are ours as long as nobody else sets them?
+static bool is_settled(const struct plan_input *in, const struct child *c, const json *desired)
+{
+    struct json_doc *live = object_parse(c->live), *kept = NULL;
+    struct buf body;
+    uint64_t hash;
+    char *path = NULL;
+    buf_init(&body, DESIRED_BODY_MAX);
+    bool settled =
+        hand_over_write(desired, json_path(json_root(live), "spec", "replicas", NULL), NULL, &body) &&
+        json_parse(body.data, body.len, &kept, NULL) == 0 &&
+        plan_is_noop(in, c->live, in->world->script->manager, NULL, json_root(kept), object_uid(c->live),
+                     &hash, &path);
+    free(path);
+    json_doc_free(kept);
+    json_doc_free(live);
+    buf_fini(&body);
+    return settled;
+}
+
+static int change_child(struct plan *p, const struct plan_input *in, const struct child *c,
+                        const json *desired, uint64_t hash, char *path, struct err *e)
+{
+    bool hands_over = hand_over_is_due(&c->resource, c->live, in->world->script->manager, desired);
+    if (hands_over) { // nobody fights over a field that goes
+        free(path);
+        path = NULL;
+    }
+    int r = add_write(p, in, c, desired, hash, path, e);
+    if (r == 0 && hands_over) {
+        struct op *o = &p->ops[p->count - 1];
+        o->hands_over = true;
+        o->settled = is_settled(in, c, desired);
+    }
+    return r;
+}
+
 static int compare_child(struct plan *p, const struct plan_input *in, const struct child *c, struct err *e)
 {
     struct json_doc *doc = NULL;
@@ -87,10 +127,10 @@ static int compare_child(struct plan *p, const struct plan_input *in, const stru
     if (r == 0)
         r = json_parse(body.data, body.len, &doc, e);
     if (r == 0 && c->live == NULL)
-        r = add_write(p, in, c, json_hash(json_root(doc)), NULL, e);
+        r = add_write(p, in, c, json_root(doc), json_hash(json_root(doc)), NULL, e);
     else if (r == 0 && !plan_is_noop(in, c->live, in->world->script->manager, NULL, json_root(doc),
                                      object_uid(c->live), &hash, &path))
-        r = add_write(p, in, c, hash, path, e);
+        r = change_child(p, in, c, json_root(doc), hash, path, e);
     json_doc_free(doc);
     buf_fini(&body);
     return r;
@@ -191,18 +231,13 @@ size_t plan_delete_children(struct plan *p, const struct plan_input *in, const s
 
 // ---- all of them
 
-static void say_where(char out[256], const struct child *c, size_t index)
-{
-    snprintf(out, 256, "apply[%zu] (%s %s)", index + 1, json_get_str(c->object, "kind"),
-             c->name == NULL ? "" : c->name);
-}
-
 static void read_children(struct plan *p, const struct plan_input *in, const json *apply, struct child_set *s)
 {
+    static const struct step root, list = {.up = &root, .name = "apply"};
     for (struct json_iter i = json_iter(apply); json_next(&i);) {
         struct child *c = &s->items[i.index];
         struct err e = {0};
-        char where[256];
+        c->at = (struct step){.up = &list, .index = i.index + 1};
         int r = plan_child_read(in, i.value, c, &e);
         const struct child *twin = r < 0 ? NULL : child_set_add(s, c);
         if (twin != NULL)
@@ -212,8 +247,7 @@ static void read_children(struct plan *p, const struct plan_input *in, const jso
             c->live =
                 child_stores_get(in->world->children, in->world->revision, c->resource.gvk, c->ns, c->name);
         if (r < 0) {
-            say_where(where, c, i.index);
-            plan_error(p, where, &e);
+            plan_error_in(p, "apply", i.index, c->object, &e);
             c->name = NULL;
         }
     }
@@ -230,11 +264,8 @@ void plan_children(struct plan *p, const struct plan_input *in, const json *appl
     plan_child_order(p, &s);
     for (size_t i = 0; i < n; i++) {
         struct err e = {0};
-        char where[256];
-        if (s.items[i].name != NULL && plan_child(p, in, &s.items[i], &e) < 0) {
-            say_where(where, &s.items[i], i);
-            plan_error(p, where, &e);
-        }
+        if (s.items[i].name != NULL && plan_child(p, in, &s.items[i], &e) < 0)
+            plan_error_in(p, "apply", i, s.items[i].object, &e);
         p->ordered |= s.items[i].order > 0;
         waits |= s.items[i].live == NULL && s.items[i].blocked;
     }

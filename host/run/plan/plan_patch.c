@@ -9,6 +9,7 @@
 
 struct target {
     const json *object;
+    struct step at; // its place: patch[i]
     struct resource resource;
     const char *ns;
     const char *name;
@@ -67,7 +68,8 @@ static int compare_target(struct plan *p, const struct plan_input *in, const str
                         .name = t->name,
                         .ns = t->ns,
                         .uid = object_uid(live),
-                        .type = plan_type_to_write(in, t->resource.gvk, t->object)};
+                        .type = plan_type_to_write(in, t->resource.gvk, t->object),
+                        .at = &t->at};
     char *learn_id = xasprintf("%s/%s", object_uid(live), manager);
     buf_init(&body, DESIRED_BODY_MAX);
     int r = desired_write(&d, &body, e);
@@ -75,7 +77,7 @@ static int compare_target(struct plan *p, const struct plan_input *in, const str
         r = json_parse(body.data, body.len, &doc, e);
     bool differs = r == 0 && !plan_is_noop(in, live, manager, NULL, json_root(doc), learn_id, &hash, &path);
     if (differs)
-        r = desired_check(&d, e);
+        r = desired_check(d.type, json_root(doc), d.at, e);
     if (differs && r < 0)
         free(path);
     if (differs && r == 0) {
@@ -162,6 +164,7 @@ static int release_kind(struct plan *p, const struct plan_input *in, const struc
 
 int plan_patches(struct plan *p, const struct plan_input *in, struct err *e)
 {
+    static const struct step root, list = {.up = &root, .name = "patch"};
     const json *patch = json_get(in->result, "patch");
     const struct child_stores *known = in->world->children;
     char manager[MARKS_MANAGER_MAX];
@@ -174,16 +177,14 @@ int plan_patches(struct plan *p, const struct plan_input *in, struct err *e)
     for (struct json_iter i = json_iter(patch); r != -ERR_PARKED && json_next(&i);) {
         struct target *t = &targets[i.index];
         struct err why = {0};
-        char where[256];
+        t->at = (struct step){.up = &list, .index = i.index + 1};
         r = read_target(in, i.value, t, &why);
         if (r == 0)
             r = plan_target(p, in, t, manager, &why);
-        snprintf(where, sizeof where, "patch[%zu] (%s %s)", i.index + 1, json_get_str(t->object, "kind"),
-                 t->name == NULL ? "" : t->name);
         if (r == -ERR_PARKED)
             *e = why;
         else if (r < 0)
-            plan_error(p, where, &why);
+            plan_error_in(p, "patch", i.index, t->object, &why);
         if (r < 0 && t->ns == NULL)
             t->name = NULL;
     }

@@ -9,12 +9,19 @@
 #include "run/source/marks.h"
 
 // A kind without the status subresource keeps its status in the main resource, under a manager of its own.
+static void main_manager(const struct plan_input *in, char out[MARKS_MANAGER_MAX])
+{
+    memcpy(out, in->world->script->manager, MARKS_MANAGER_MAX);
+    strncat(out, "-status", MARKS_MANAGER_MAX - strlen(out) - 1);
+}
+
 static void status_manager(const struct plan_input *in, const struct resource *resource,
                            char out[MARKS_MANAGER_MAX])
 {
-    memcpy(out, in->world->script->manager, MARKS_MANAGER_MAX);
-    if (!resource->has_status)
-        strncat(out, "-status", MARKS_MANAGER_MAX - strlen(out) - 1);
+    if (resource->has_status)
+        memcpy(out, in->world->script->manager, MARKS_MANAGER_MAX);
+    else
+        main_manager(in, out);
 }
 
 static bool owns_status(const struct object *subject, const char *manager, const char *subresource)
@@ -29,8 +36,15 @@ static bool owns_status(const struct object *subject, const char *manager, const
     return owns;
 }
 
+static int check_status(const struct schema_node *type, const json *body, struct err *e)
+{
+    static const struct step root, at = {.up = &root, .name = "status"};
+    return desired_check(schema_member(type, "status", 6, NULL), json_get(body, "status"), &at, e);
+}
+
 static int compare_status(struct plan *p, const struct plan_input *in, const struct resource *resource,
-                          const char *manager, const struct buf *body, struct err *e)
+                          const char *manager, const struct schema_node *type, const struct buf *body,
+                          struct err *e)
 {
     const struct object *subject = in->world->subject;
     const char *subresource = resource->has_status ? "status" : NULL;
@@ -42,10 +56,14 @@ static int compare_status(struct plan *p, const struct plan_input *in, const str
         return r;
     char *learn_id = xasprintf("%s/%s", object_uid(subject), manager);
     bool noop = plan_is_noop(in, subject, manager, subresource, json_root(doc), learn_id, &hash, &path);
+    if (!noop)
+        r = check_status(type, json_root(doc), e);
     json_doc_free(doc);
-    if (noop) {
+    if (!noop && r < 0)
+        free(path);
+    if (noop || r < 0) {
         free(learn_id);
-        return 0;
+        return r;
     }
     struct op *o = plan_add(p, OP_STATUS, resource, object_namespace(subject), object_name(subject));
     o->uid = xstrdup(object_uid(subject));
@@ -59,29 +77,6 @@ static int compare_status(struct plan *p, const struct plan_input *in, const str
     o->desired_hash = hash;
     memcpy(o->manager, manager, sizeof o->manager);
     return 0;
-}
-
-static int write_status(struct plan *p, const struct plan_input *in, const json *status, struct err *e)
-{
-    const struct object *subject = in->world->subject;
-    struct resource resource;
-    char manager[MARKS_MANAGER_MAX];
-    if (discovery_find(in->world->discovery, object_gvk(subject), &resource) != DISCOVERY_FOUND)
-        return err_set(e, ERR_UNAVAILABLE, "the server can not tell about %s now", object_gvk(subject)->text);
-    status_manager(in, &resource, manager);
-    bool clear = json_count(status) == 0;
-    if (clear && !owns_status(subject, manager, resource.has_status ? "status" : NULL))
-        return 0; // nothing of ours is there to clear
-    struct buf body;
-    struct json_doc *live = object_parse(subject);
-    buf_init(&body, DESIRED_BODY_MAX);
-    int r = desired_write_status(subject, plan_type_to_write(in, object_gvk(subject), status),
-                                 json_root(live), clear ? NULL : status, in->now_us, &body, e);
-    if (r == 0)
-        r = compare_status(p, in, &resource, manager, &body, e);
-    buf_fini(&body);
-    json_doc_free(live);
-    return r;
 }
 
 // What `manager` holds in the subject's status is given up.
@@ -109,6 +104,42 @@ static void release(struct plan *p, const struct plan_input *in, const struct re
     buf_fini(&body);
 }
 
+// What was written to the object itself before its kind had the subresource: the values stay, the fields are
+// those of the manager of the subresource alone from now on.
+static void release_former(struct plan *p, const struct plan_input *in, const struct resource *resource)
+{
+    char manager[MARKS_MANAGER_MAX];
+    struct resource main = *resource;
+    main.has_status = false;
+    main_manager(in, manager);
+    if (resource->has_status)
+        release(p, in, &main, manager);
+}
+
+static int write_status(struct plan *p, const struct plan_input *in, const json *status, struct err *e)
+{
+    const struct object *subject = in->world->subject;
+    struct resource resource;
+    char manager[MARKS_MANAGER_MAX];
+    if (discovery_find(in->world->discovery, object_gvk(subject), &resource) != DISCOVERY_FOUND)
+        return err_set(e, ERR_UNAVAILABLE, "the server can not tell about %s now", object_gvk(subject)->text);
+    status_manager(in, &resource, manager);
+    bool clear = json_count(status) == 0;
+    if (clear && !owns_status(subject, manager, resource.has_status ? "status" : NULL))
+        return 0; // nothing of ours is there to clear
+    struct buf body;
+    struct json_doc *live = object_parse(subject);
+    const struct schema_node *type = plan_type_to_write(in, object_gvk(subject), status);
+    buf_init(&body, DESIRED_BODY_MAX);
+    int r = desired_write_status(subject, type, json_root(live), clear ? NULL : status, in->now_us, &body, e);
+    if (r == 0)
+        r = compare_status(p, in, &resource, manager, type, &body, e);
+    release_former(p, in, &resource);
+    buf_fini(&body);
+    json_doc_free(live);
+    return r;
+}
+
 // The script's and the host's own for it.
 void plan_status_release(struct plan *p, const struct plan_input *in)
 {
@@ -127,5 +158,5 @@ void plan_status(struct plan *p, const struct plan_input *in)
     const json *status = json_get(in->result, "status");
     struct err e;
     if (json_is_object(status) && write_status(p, in, status, &e) < 0)
-        plan_error(p, "status", &e);
+        plan_error(p, strncmp(e.text, "status", 6) == 0 ? NULL : "status", &e);
 }

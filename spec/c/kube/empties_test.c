@@ -83,7 +83,7 @@ static void test_refused(void **state)
     const struct schema_node *pod = schema_kind(core, "Pod");
     expect_refused(pod, "{'spec':{'nodeSelector':[]}}", "spec.nodeSelector: an empty list");
     expect_refused(pod, "{'spec':{'emptyDir':[]}}", "spec.emptyDir: an empty list");
-    expect_refused(pod, "{'spec':{'tolerations':[{'key':'a'},[]]}}", "spec.tolerations[1]");
+    expect_refused(pod, "{'spec':{'tolerations':[{'key':'a'},[]]}}", "spec.tolerations[2]");
     schema_unref(core);
 }
 

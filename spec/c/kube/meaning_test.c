@@ -279,7 +279,7 @@ static void test_check(void **state)
     static const char *const bad[] = {"'1gi'", "'1_000'", "'1 Gi'", "''", "'0x10'", "true", "{}"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
         char *text = xasprintf("{'claims':[{'spec':{'resources':{'requests':{'storage':%s}}}}]}", bad[i]);
-        expect_fault(text, "claims[0].spec.resources.requests.storage: ");
+        expect_fault(text, "claims[1].spec.resources.requests.storage: ");
         free(text);
     }
     for (size_t i = 0; i < sizeof(spellings) / sizeof(*spellings); i++) {

@@ -152,12 +152,49 @@ static void without_schemas(void **unused)
     sim_fini(&s);
 }
 
+// What is wrong in a child, a patch or the status is told with its place in the result; the rest is written.
+static void what_the_schema_refuses(void **unused)
+{
+    static const char bad[] =
+        "return { name = 'gears', subject = 'x.test/v1/Gear', reconcile = function(o, world)\n"
+        "  if o.metadata.name ~= 'top' then return end\n"
+        "  local function gear(name, spec) return { apiVersion = 'x.test/v1', kind = 'Gear',\n"
+        "    metadata = { name = name }, spec = spec } end\n"
+        "  return { status = { items = { 'a', 7 } }, apply = { gear('good', { list = { 'x' } }),\n"
+        "    gear('typed', { list = { 'x', true } }), gear('unknown', { lists = {} }) },\n"
+        "    patch = { gear('top', { map = { a = 1 } }) } }\n"
+        "end }\n";
+    struct sim s;
+    (void)unused;
+    start(&s);
+    sim_put_script_text(&s, "gears", "gears.lua", bad);
+    things_settle(&s);
+    expect_json(&s, "good", "spec.list", "[\"x\"]");
+    assert_null(sim_get(&s, "x.test/v1", "gears", "typed"));
+    assert_int_equal(things_requests(&s, "PATCH ", "/gears/typed"), 0);
+    assert_int_equal(things_requests(&s, "PATCH ", "/gears/unknown"), 0);
+    assert_int_equal(things_requests(&s, "PATCH ", "/gears/top/status"), 0);
+    static const char *const told[] = {
+        "apply[2].spec.list[2]: expected string, got true (Gear typed)",
+        "apply[3].spec.lists: field not declared in schema, did you mean list? (Gear unknown)",
+        "patch[1].spec.map.a: expected string, got 1 (Gear top)",
+        "status.items[2]: expected string, got 7",
+    };
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        assert_true(things_events(&s, "default", "ApplyFailed", told[i]) > 0);
+    sim_put_script_text(&s, "gears", "gears.lua", script);
+    things_settle(&s);
+    expect_json(&s, "top", "status.items", "[]");
+    sim_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(empty_tables),
         cmocka_unit_test(other_words_after_a_restart),
         cmocka_unit_test(without_schemas),
+        cmocka_unit_test(what_the_schema_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

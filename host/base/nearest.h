@@ -1,6 +1,6 @@
 // "Did you mean": the known name that a misspelt one is closest to. Any thread.
-#ifndef SCRIPT_NEAREST_H
-#define SCRIPT_NEAREST_H
+#ifndef BASE_NEAREST_H
+#define BASE_NEAREST_H
 
 // Of `known` (NULL-terminated), the one within a third of the word's letters (at least 1, ignoring case and
 // '_'), or NULL.

@@ -1,4 +1,4 @@
-#include "script/nearest.h"
+#include "base/nearest.h"
 
 #include <ctype.h>
 #include <stddef.h>
