@@ -195,9 +195,12 @@ static void on_state_change(void *ud, struct controller *c)
     struct entry *e = ud;
     struct err why = {0};
     enum controller_state state = controller_state(c, &why);
-    if (state != CONTROLLER_FORBIDDEN && state != CONTROLLER_WAITING)
-        return;
-    tell(e->set, e->origin, "Warning", state == CONTROLLER_FORBIDDEN ? "Forbidden" : "KindMissing", why.text);
+    const char *reason = state == CONTROLLER_FORBIDDEN ? "Forbidden"
+                         : state == CONTROLLER_WAITING ? "KindMissing"
+                         : state == CONTROLLER_HELD    ? "SubjectChanged"
+                                                       : NULL;
+    if (reason != NULL)
+        tell(e->set, e->origin, "Warning", reason, why.text);
 }
 
 static void on_notice(void *ud, const char *type, const char *reason, const char *text)
@@ -265,6 +268,26 @@ static bool is_retry(struct entry *e, const char *retry)
     return other;
 }
 
+static bool has_file(struct scripts *s, const struct origin *o, const char *file)
+{
+    const struct entry *e;
+    TAILQ_FOREACH (e, &s->entries, all) {
+        if (e->origin == o && !e->gone && strcmp(e->file, file) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void complain(struct scripts *s, const struct origin *o, const char *file, const struct err *why)
+{
+    bool running = has_file(s, o, file);
+    log_error("script is not usable", F_STR("from", o->name), F_STR("file", file), F_STR("error", why->text),
+              F_STR("kept", running ? "the version before goes on" : NULL));
+    char *text = xasprintf("%s%s", why->text, running ? " (the version before goes on)" : "");
+    tell(s, o, "Warning", "ScriptInvalid", text);
+    free(text);
+}
+
 static void put_script(struct scripts *s, struct origin *o, const char *file, struct script *script)
 {
     struct entry *e;
@@ -280,6 +303,12 @@ static void put_script(struct scripts *s, struct origin *o, const char *file, st
         e->origin = o;
         is_retry(e, o->bundle->retry);
         TAILQ_INSERT_TAIL(&s->entries, e, all);
+        return;
+    }
+    struct err why;
+    if (e->controller != NULL && !e->stopping && controller_may_swap(e->controller, script, &why) < 0) {
+        complain(s, o, e->file, &why);
+        script_unref(script);
         return;
     }
     bool retry = is_retry(e, o->bundle->retry);
@@ -303,26 +332,6 @@ static void put_script(struct scripts *s, struct origin *o, const char *file, st
     if (same && retry)
         controller_retry(e->controller);
     controller_pause(e->controller, o->bundle->paused);
-}
-
-static bool has_file(struct scripts *s, const struct origin *o, const char *file)
-{
-    const struct entry *e;
-    TAILQ_FOREACH (e, &s->entries, all) {
-        if (e->origin == o && !e->gone && strcmp(e->file, file) == 0)
-            return true;
-    }
-    return false;
-}
-
-static void complain(struct scripts *s, const struct origin *o, const char *file, const struct err *why)
-{
-    bool running = has_file(s, o, file);
-    log_error("script is not usable", F_STR("from", o->name), F_STR("file", file), F_STR("error", why->text),
-              F_STR("kept", running ? "the version before goes on" : NULL));
-    char *text = xasprintf("%s%s", why->text, running ? " (the version before goes on)" : "");
-    tell(s, o, "Warning", "ScriptInvalid", text);
-    free(text);
 }
 
 // Scripts that the bundle no longer has. One whose file is there but broken stays.

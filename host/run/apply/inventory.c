@@ -163,6 +163,9 @@ static void on_loaded(void *ud, struct client_result *res)
         again(i, res->failure);
         return;
     }
+    inventory_kinds_free(i->kinds, i->count);
+    i->kinds = NULL;
+    i->count = 0;
     if (res->failure == NULL)
         read_all(json_root(res->doc), &i->kinds, &i->count);
     i->written = i->count;
@@ -178,6 +181,12 @@ static void load(void *ud)
     i->call = client_send(
         i->client, &(struct client_request){.method = METHOD_GET, .path = path, .as = &i->as}, on_loaded, i);
     free(path);
+}
+
+void inventory_look_again(struct inventory *i, uint64_t ms)
+{
+    if (i->call == NULL && i->pending == NULL && !loop_timer_active(i->retry))
+        loop_timer_start(i->retry, ms);
 }
 
 struct inventory *inventory_new(struct client *c, const struct script *script, uint64_t seed,

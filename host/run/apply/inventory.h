@@ -39,6 +39,9 @@ void inventory_free(struct inventory *i); // waiting callers of inventory_add ge
 bool inventory_is_loaded(const struct inventory *i);
 size_t inventory_kinds(const struct inventory *i, const struct inventory_kind **ret);
 bool inventory_has(const struct inventory *i, const char *group, const char *kind, bool patched);
+// Loads it once more after so long, unless that is under way: somebody else may have taken something out.
+// Only while the script writes nothing. on_change tells.
+void inventory_look_again(struct inventory *i, uint64_t ms);
 
 // Makes sure that the kinds stand in there; on_done comes from a later turn, or at once when nothing is
 // missing. The strings are copied.

@@ -11,11 +11,14 @@
 #include "run/report/reconciled.h"
 #include "run/workqueue/predicate.h"
 
+enum { HELD_MS = 10 * 1000 }; // a script that is held looks again
+
 static const char *const state_names[] = {
     [CONTROLLER_WAITING] = "waiting for its kind",
     [CONTROLLER_SYNCING] = "syncing",
     [CONTROLLER_RUNNING] = "running",
     [CONTROLLER_FORBIDDEN] = "forbidden",
+    [CONTROLLER_HELD] = "held",
 };
 
 const char *controller_state_name(enum controller_state s)
@@ -105,12 +108,12 @@ void controller_on_schemas(struct controller *c)
         wake_parked(c);
 }
 
-static bool subjects_synced(const struct controller *c)
+static bool is_ready(const struct controller *c)
 {
     for (size_t i = 0; i < c->subject_count; i++)
         if (informer_use_state(c->subjects[i], NULL) != INFORMER_SYNCED)
             return false;
-    return true;
+    return inventory_is_loaded(c->inventory) && !controller_is_held(c, NULL);
 }
 
 // Says a state once.
@@ -123,7 +126,7 @@ static void tell_state(struct controller *c)
     if (strcmp(text, c->said) == 0)
         return;
     memcpy(c->said, text, sizeof text);
-    if (state == CONTROLLER_WAITING || state == CONTROLLER_FORBIDDEN)
+    if (state == CONTROLLER_WAITING || state == CONTROLLER_FORBIDDEN || state == CONTROLLER_HELD)
         log_warn("script waits", F_STR("script", c->script->name), F_STR("subject", c->script->subject->text),
                  F_STR("state", controller_state_name(state)), F_STR("error", why.text));
     if (c->on_state_change != NULL)
@@ -159,7 +162,9 @@ void controller_on_state(struct controller *c)
     if (inventory_is_loaded(c->inventory))
         controller_open_kinds(c);
     controller_refresh_view(c);
-    bool ready = inventory_is_loaded(c->inventory) && subjects_synced(c);
+    if (controller_is_held(c, NULL))
+        inventory_look_again(c->inventory, HELD_MS);
+    bool ready = is_ready(c);
     bool began = ready && !c->ready;
     c->ready = ready;
     if (began) {
@@ -241,7 +246,7 @@ void controller_swap(struct controller *c, struct script *script)
     controller_refresh_view(c);
     script_unref(old);
     controller_guard_reset(c, "a new version has come");
-    c->ready = subjects_synced(c) && inventory_is_loaded(c->inventory);
+    c->ready = is_ready(c);
     if (c->ready) {
         controller_each_subject(c, restart_subject);
         controller_goings_begin(c);
@@ -328,7 +333,9 @@ enum controller_state controller_state(const struct controller *c, struct err *e
     }
     if (e != NULL)
         *e = c->trouble;
-    return inventory_is_loaded(c->inventory) ? CONTROLLER_RUNNING : CONTROLLER_SYNCING;
+    if (!inventory_is_loaded(c->inventory))
+        return CONTROLLER_SYNCING;
+    return controller_is_held(c, e) ? CONTROLLER_HELD : CONTROLLER_RUNNING;
 }
 
 size_t controller_pending(const struct controller *c)

@@ -35,6 +35,9 @@ struct controller_env { // the same for all; outlives them
 };
 
 struct controller *controller_new(const struct controller_env *env, struct script *script /* taken */);
+// May this be its next version? -ERR_CONFLICT: its subject is another kind, and the script has left something
+// on or for subjects of this one.
+int controller_may_swap(const struct controller *c, const struct script *script, struct err *e);
 // The next version of the same script; taken.
 void controller_swap(struct controller *c, struct script *script);
 // Stops passes, not watching; all keys run when it ends.
@@ -58,6 +61,7 @@ enum controller_state {
     CONTROLLER_SYNCING, // lists are not complete yet
     CONTROLLER_RUNNING,
     CONTROLLER_FORBIDDEN, // the host may not list and watch the subject, or a kind of its children
+    CONTROLLER_HELD, // it has left something on subjects of another kind, which is to be given back first
 };
 enum controller_state controller_state(const struct controller *c, struct err *e /* why; may be NULL */);
 const char *controller_state_name(enum controller_state s);

@@ -102,6 +102,9 @@ void controller_left(struct controller *c, const char *key);           // all is
 void controller_leaving_failed(struct controller *c, const char *key); // not yet
 void controller_view_leavers(const struct controller *c, struct controller_view *v);
 
+// controller_kind.c: a script's subjects are of one kind
+bool controller_is_held(const struct controller *c, struct err *e /* why; may be NULL */);
+
 // controller_finalize.c
 void controller_finalize_failed(struct controller *c, const struct outcome *o, bool terminating);
 void controller_finalize_tell(struct controller *c, const struct outcome *o);

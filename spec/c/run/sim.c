@@ -160,7 +160,8 @@ static bool uid_lives(struct json_doc *const *docs, size_t n, const char *uid)
 
 static const char *const collected[] = {"/apis/apps/v1/deployments", "/apis/apps/v1/replicasets",
                                         "/api/v1/pods", "/api/v1/services", "/api/v1/configmaps"};
-static const char *const owners[] = {"/apis/cache.example.com/v1alpha1/memcacheds", "/apis/x.test/v1/things"};
+static const char *const owners[] = {"/apis/cache.example.com/v1alpha1/memcacheds", "/apis/x.test/v1/things",
+                                     "/apis/x.test/v1/rooms"};
 enum { COLLECTED = sizeof collected / sizeof collected[0], OWNERS = sizeof owners / sizeof owners[0] };
 
 static void delete_orphan(struct sim *s, const char *list_path, const json *o)
