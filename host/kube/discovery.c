@@ -72,6 +72,7 @@ struct listener {
 };
 
 struct discovery {
+    uint64_t doubt_after_ms; // before that no doubt is followed
     struct client *client;
     struct loop *loop;
     struct random random;
@@ -518,6 +519,16 @@ void discovery_refresh(struct discovery *d)
         d->again = true;
     else
         fetch(d);
+}
+
+void discovery_doubt(struct discovery *d)
+{
+    enum { DOUBT_MS = 10 * 1000 };
+    uint64_t now = loop_now_ms(d->loop);
+    if (now < d->doubt_after_ms)
+        return;
+    d->doubt_after_ms = now + DOUBT_MS;
+    discovery_refresh(d);
 }
 
 void discovery_on_change(struct discovery *d, void (*fn)(void *ud, const struct err *e), void *ud)

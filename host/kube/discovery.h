@@ -28,6 +28,8 @@ void discovery_refresh(struct discovery *d);
 // missed, then every 10 s. Goes on until the kind is found, or nobody missed it for 10 min. (CRD appearance
 // is normally learned from a watch on CRDs by the caller, which then calls discovery_refresh.)
 void discovery_miss(struct discovery *d, const struct gvk *gvk);
+// What the server did does not go with what it told of a kind: refresh soon, at most every 10 s.
+void discovery_doubt(struct discovery *d);
 // Adds a listener, called on the loop after each fetch that changed anything, and after the first; `e` is set
 // when a fetch failed (then it is called too). With a legacy server whose groups hang it is called before the
 // last of them. It must not free the discovery.

@@ -258,6 +258,7 @@ static void open_writing(struct host *h)
                                                           .ud = h});
     h->applier = applier_new(&(struct applier_options){.loop = o->loop,
                                                        .client = o->client,
+                                                       .discovery = h->discovery,
                                                        .informers = h->informers,
                                                        .learned = h->learned,
                                                        .metrics = o->metrics,

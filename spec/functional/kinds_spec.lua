@@ -1,6 +1,7 @@
 --- Every kind that a Kubernetes server has built in, on its way through a script: what was read and is returned is the same
 -- JSON value, member for member and number for number. The script returns each object as the `spec` of a Plain, whose
 -- schema takes anything; the spec reads both texts from the server.
+-- luacheck: no max string line length
 local functional = require "spec.functional.support"
 local widgets, eventually = functional.widgets, functional.eventually
 

@@ -220,6 +220,90 @@ functional.describe("status", function()
         assert.equal(0, #writes(), functional.audit.describe(writes()))
     end)
 
+    it("goes to the subresource from when the kind has one", function()
+        local group = "gains" .. namespace:match "%-(.*)" .. ".test"
+        local function kind(subresources)
+            return ([[
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gains.GROUP}
+spec:
+  group: GROUP
+  scope: Namespaced
+  names: {plural: gains, singular: gain, kind: Gain}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {%s}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: GROUP}
+rules:
+- {apiGroups: [GROUP], resources: ["*"], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: GROUP}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: GROUP}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
+]]):format(subresources):gsub("GROUP", group)
+        end
+        local path = ("/apis/%s/v1/namespaces/%s/gains"):format(group, namespace)
+        local function gain()
+            return plane.api:json("GET", path .. "/g")
+        end
+        local function set_gain(spec)
+            plane.api:json("PATCH", path .. "/g", { spec = spec }, "application/merge-patch+json")
+        end
+        local function await_gain(wanted)
+            eventually(20, "the status is as it should be", function()
+                assert.same(wanted, gain().status)
+                return true
+            end)
+        end
+        plane:apply_text((kind ""))
+        plane:kubectl { "wait", "--for=condition=Established", "crd/gains." .. group, "--timeout=30s" }
+        plane:put_scripts("gain", { ["gain.lua"] = ([[
+return { name = "gain", subject = "%s/v1/Gain", reconcile = function(o) return { status = o.spec } end }]]):format(group) })
+        start()
+        eventually(20, "the kind is served", function()
+            return plane.api:json("POST", path, { apiVersion = group .. "/v1", kind = "Gain", metadata = { name = "g" },
+                spec = { phase = "Up", count = 1 } })
+        end)
+        await_gain { phase = "Up", count = 1 }
+        process.sleep(0.5)
+        local generation = gain().metadata.generation
+        set_gain { count = 2 }
+        await_gain { phase = "Up", count = 2 }
+        process.sleep(1)
+        local quiet = plane.audit:mark()
+        process.sleep(1)
+        assert.equal(0, #widgets.writes(plane, quiet, namespace), "its own write goes round")
+        assert.is_true(gain().metadata.generation >= generation)
+
+        plane:apply_text((kind "status: {}"))
+        eventually(20, "the server serves the subresource", function()
+            return plane.api:json("GET", path .. "/g/status")
+        end)
+        process.sleep(1)
+        set_gain { count = 3 } -- the host learns of the change by its watch on CRDs
+        await_gain { phase = "Up", count = 3 }
+        generation = gain().metadata.generation
+        plane.api:json("PATCH", path .. "/g", { metadata = { annotations = { a = "1" } } }, "application/merge-patch+json")
+        set_gain { phase = functional.null } -- what was written before the change goes too
+        await_gain { count = 3 }
+        assert.equal(generation + 1, gain().metadata.generation)
+        mark = plane.audit:mark()
+        process.sleep(1.5)
+        assert.equal(0, #writes(), functional.audit.describe(writes()))
+        assert.equal(#host:log_matching("pass failed", "the kind has changed"), #host:log_matching "pass failed", host:log_text())
+        plane:kubectl { "delete", "crd", "gains." .. group }
+        plane:kubectl { "delete", "clusterrole,clusterrolebinding", group }
+    end)
+
     it("and Events have times in UTC, whatever the host's zone", function()
         put("status", (conditions:gsub("return {",
             'return { events = { k8s.event("Normal", "Seen", o.spec.message or "first") },')))
@@ -345,6 +429,26 @@ functional.describe("status", function()
                 assert.truthy(object)
                 assert.is_nil(object.metadata.deletionTimestamp)
             end
+        end)
+
+        it("stay when the hook takes too long, which is said, or go where the script has it so", function()
+            put("status", [[ return {} ]], [[finalize_timeout = "1s",]]
+                .. hook:format [[return { done = false, requeue_after = "200ms" }]])
+            put("other", [[ return {} ]], [[finalize_timeout = "1s", finalize_abandon = true,]]
+                .. hook:format [[while true do end]])
+            start()
+            create "w"
+            await_finalizers(2)
+            plane:delete("widgets", namespace, "w")
+            await_finalizers(1)
+            eventually(10, "Events tell", function()
+                local told = plane:events_about("w", namespace)
+                return told:find("FinalizeAbandoned", 1, true) and told:find("FinalizeOverdue", 1, true), told
+            end)
+            process.sleep(1)
+            assert.equal(1, finalizers())
+            open_gate()
+            await_gone()
         end)
 
         it("are each script's own", function()

@@ -7,6 +7,7 @@
 
 #include "base/metrics.h"
 #include "kube/client.h"
+#include "kube/discovery.h"
 #include "kube/informers.h"
 #include "run/apply/claims.h"
 #include "run/apply/inventory.h"
@@ -21,6 +22,7 @@ struct applier; // what all plans share
 struct applier_options {
     struct loop *loop;
     struct client *client;
+    struct discovery *discovery;
     struct informers *informers;
     struct learned *learned;
     struct metrics *metrics;

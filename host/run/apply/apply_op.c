@@ -523,7 +523,78 @@ static bool is_overtaken(const struct apply_op *o, const struct client_result *r
            !api_status_is_conflict_with_manager(res->failure) && !is_other_object(res->failure);
 }
 
+// ---- a status subresource that came or went since discovery
+
+static const char changed_kind[] =
+    "the kind has changed: whether it has the status subresource is asked again";
+
+// A kind that has it drops a status that is written to the object itself, and says nothing.
+static bool is_status_dropped(const struct apply_op *o, const json *object)
+{
+    struct json_doc *body = NULL;
+    if (o->op->kind != OP_STATUS || o->op->subresource != NULL ||
+        fields_of_manager(json_path(object, "metadata", "managedFields", NULL), o->op->manager, NULL) != NULL)
+        return false;
+    bool given = json_parse(o->op->body, o->op->body_len, &body, NULL) == 0 &&
+                 json_count(json_get(json_root(body), "status")) > 0;
+    json_doc_free(body);
+    return given;
+}
+
+static void refuse_changed_kind(struct apply_op *o)
+{
+    discovery_doubt(o->applier->o.discovery);
+    refuse(o, ERR_UNAVAILABLE, changed_kind);
+    end_write(o, NULL);
+    finish(o);
+}
+
+static void on_is_subject_there(void *ud, struct client_result *res)
+{
+    struct apply_op *o = ud;
+    const char *uid = json_str(json_path(json_root(res->doc), "metadata", "uid", NULL));
+    if (res->failure == NULL && str_eq(uid, o->op->uid)) {
+        refuse_changed_kind(o);
+        return;
+    }
+    o->ok = true; // it is gone, and its status has nowhere to go
+    end_write(o, NULL);
+    finish(o);
+}
+
+// Without the subresource its path is answered as if the object were not there.
+static void ask_for_subject(struct apply_op *o)
+{
+    struct buf path;
+    buf_init(&path, 64 << 10);
+    resource_path(&o->op->resource, o->op->ns, o->op->name, NULL, NULL, &path);
+    client_send(
+        o->applier->o.client,
+        &(struct client_request){.method = METHOD_GET, .path = path.data, .as = &o->in->view->script->as},
+        on_is_subject_there, o);
+    buf_fini(&path);
+}
+
 // ---- the answer
+
+// True: another request is on its way.
+static bool goes_on(struct apply_op *o, const struct client_result *res)
+{
+    if (empties(o, res))
+        return true;
+    if (is_overtaken(o, res))
+        hand_over(o);
+    else if (is_fought_over(o, res))
+        send_apply(o);
+    else if (res->failure != NULL && o->op->replace && is_immutable_change(res->failure))
+        send_delete(o);
+    else if (res->failure != NULL && res->failure->http == 404 && o->op->kind == OP_STATUS &&
+             o->op->subresource != NULL)
+        ask_for_subject(o);
+    else
+        return false;
+    return true;
+}
 
 static void on_applied(void *ud, struct client_result *res)
 {
@@ -531,23 +602,13 @@ static void on_applied(void *ud, struct client_result *res)
     const json *object = json_root(res->doc);
     note_warning(o, res);
     note_dropped_status(o);
-    if (empties(o, res)) {
+    if (goes_on(o, res)) {
         count(o, res->status);
         return;
     }
-    if (is_overtaken(o, res)) {
+    if (res->failure == NULL && is_status_dropped(o, object)) {
         count(o, res->status);
-        hand_over(o);
-        return;
-    }
-    if (is_fought_over(o, res)) {
-        count(o, res->status);
-        send_apply(o);
-        return;
-    }
-    if (res->failure != NULL && o->op->replace && is_immutable_change(res->failure)) {
-        count(o, res->status);
-        send_delete(o);
+        refuse_changed_kind(o);
         return;
     }
     if (res->failure != NULL) {
