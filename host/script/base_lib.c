@@ -44,12 +44,17 @@ int base_lib_setmetatable(lua_State *L)
 {
     int type = lua_type(L, 2);
     check_table(L);
+    lua_settop(L, 2);
+    // What getmetatable gives of a list or an object that was read: copies made by hand pass it on.
+    if (type == LUA_TBOOLEAN && !lua_toboolean(L, 2)) {
+        lua_pop(L, 1);
+        return 1;
+    }
     luaL_argcheck(L, type == LUA_TNIL || type == LUA_TTABLE, 2, "nil or table expected");
     if (luaL_getmetafield(L, 1, "__metatable"))
         return luaL_error(L,
                           "cannot change a protected metatable (lists and objects that were read have one of "
                           "their own: copy them first)");
-    lua_settop(L, 2);
     lua_setmetatable(L, 1);
     return 1;
 }

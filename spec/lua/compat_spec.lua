@@ -260,6 +260,125 @@ return found
     assert.equal("deadline", run("old.run('endless')", { files = files }).how)
   end)
 
+  describe("habits of such scripts", function()
+    -- What the file returns, for this object.
+    local function outcome(file, object, more)
+      local body = ("return { status = { v = old.run('s', { obj = object.spec.obj, more = %s }) } }"):format(more or "nil")
+      local result = run(body, { files = { ["s.lua"] = "if not obj then return end " .. file },
+        subject = widget { spec = { obj = object } } })
+      if result.how == "ok" then
+        return result.status.v
+      end
+      return result.error
+    end
+
+    local guards = {
+      { "obj.status == nil", {}, true },
+      { "obj.status ~= nil and next(obj.status) == nil", { status = {} }, true },
+      { "obj.status == nil or next(obj.status) == nil or obj.status.conditions == nil", { status = { a = 1 } }, true },
+      { "not (obj.status or {}).phase", { status = { replicas = 0 } }, true },
+      { "obj.status.replicas == 0 and (obj.status.replicas or 5)", { status = { replicas = 0 } }, 0 },
+      { "obj.spec.paused ~= nil and obj.spec.paused == true", { spec = { paused = false } }, false },
+      { "obj.metadata.annotations and obj.metadata.annotations['a/b'] or 'none'", { metadata = {} }, "none" },
+      { "(obj.metadata.generation or 0) > (obj.status.observedGeneration or 0)",
+        { metadata = { generation = 3 }, status = { observedGeneration = "x" } },
+        "s.lua:1: attempt to compare string with number" },
+    }
+    for i, case in ipairs(guards) do
+      it("guards against what is not there, " .. i, function()
+        assert.equal(case[3], outcome("return " .. case[1], case[2]))
+      end)
+    end
+
+    it("walks a list that may not be there", function()
+      local sum = "local n = 0 for _, c in ipairs(obj.list or {}) do n = n + c end return n"
+      assert.equal(0, outcome(sum, { x = 1 }))
+      assert.equal(6, outcome(sum, { list = { 1, 2, 3 } }))
+      assert.matches("s.lua:1: bad argument #1 to 'ipairs'", outcome("for _ in ipairs(obj.list) do end", { x = 1 }), 1, true)
+      assert.equal(2, outcome("return #obj.list + table.getn(obj.none or {})", { list = { "a", "b" } }))
+    end)
+
+    it("uses patterns to take texts apart", function()
+      local patterns = {
+        { [[string.match(obj.v, "^v?(%d+)%.")]], "v12.3", "12" },
+        { [[tonumber((string.gsub(obj.v, "%%", ""))) / 2]], "50%", 25 },
+        { [[string.find(obj.v, "a.b", 1, true)]], "xa.b", 2 },
+        { [[string.format("%s: %d of %d (%.1f)", obj.v, 1, 3, 0.25)]], "x", "x: 1 of 3 (0.2)" },
+        { [[obj.v:lower():gsub("[^%w]+", "-"):gsub("^-", "")]], "-A b_C", "a-b-c" },
+        { [[(function() local t = {} obj.v:gsub("[^,]+", function(w) table.insert(t, w) end) return table.concat(t, "|") end)()]],
+          "a,b,,c", "a|b|c" },
+        { [[(function() local n = 0 for k, v in obj.v:gmatch("(%w+)=(%w+)") do n = n + #k * tonumber(v) end return n end)()]],
+          "a=1,bb=2", 5 },
+        { [[obj.v:match("^(%d%d%d%d)%-(%d%d)%-(%d%d)T")]], "2024-02-29T00:00:00Z", "2024" },
+        { [["weight " .. obj.v]], 20, "weight 20" },
+      }
+      for _, case in ipairs(patterns) do
+        assert.equal(case[3], outcome("return (" .. case[1] .. ")", { v = case[2] }), case[1])
+      end
+    end)
+
+    it("stamps and compares times", function()
+      assert.equal("2402291304", outcome([[return os.date("!%y%m%d%H%M")]], {}))
+      assert.equal(3845, outcome([[
+local y, m, d, h, i, s = string.match(obj.at, "(%d+)-(%d+)-(%d+)T(%d+):(%d+):(%d+)Z")
+return os.difftime(os.time(), os.time { year = y, month = m, day = d, hour = h, min = i, sec = s })]],
+        { at = "2024-02-29T12:00:00Z" }))
+    end)
+
+    it("copies tables by hand, with their metatables", function()
+      local copy = [[
+local function copy(value, seen)
+  if type(value) ~= "table" then return value end
+  if seen[value] then return seen[value] end
+  local made = {}
+  seen[value] = made
+  for k, v in pairs(value) do made[copy(k, seen)] = copy(v, seen) end
+  return setmetatable(made, getmetatable(value))
+end
+local made = copy(obj, {})
+made.list[#made.list + 1] = "new"
+made.map.k = nil
+made.map.other = 1
+return { made = made, was = obj }]]
+      local object = { list = { "a", { b = { 1 } } }, map = { k = "v" } }
+      assert.same({ made = { list = { "a", { b = { 1 } }, "new" }, map = { other = 1 } }, was = object },
+        outcome(copy, object))
+    end)
+
+    it("goes through maps in the order of their keys", function()
+      local keys = "local t = {} for k in pairs(obj) do t[#t + 1] = k end return table.concat(t, ',')"
+      assert.equal("a,b,z,zz", outcome(keys, { zz = 1, b = 1, z = 1, a = 1 }))
+    end)
+
+    it("keeps a verdict in a global, and calls functions that come later", function()
+      assert.equal("Degraded/oops", outcome([[
+verdict = { status = "Progressing" }
+function judge() if obj.failed then set("Degraded", "oops") end return verdict.status .. "/" .. verdict.message end
+function set(status, message) verdict.status, verdict.message = status, message end
+return judge()]], { failed = true }))
+    end)
+
+    it("stops with a message of its own", function()
+      assert.equal("s.lua:1: scale has no effect here", outcome("error('scale has no effect here')", {}))
+      assert.equal("no line", outcome("error('no line', 0)", {}))
+      assert.equal("false, x", outcome("local ok, e = pcall(error, 'x', 0) return tostring(ok) .. ', ' .. e", {}))
+    end)
+
+    it("sorts, and inserts in between", function()
+      assert.equal("c,b,a", outcome([[
+table.insert(obj.l, 2, { n = "c" })
+table.sort(obj.l, function(x, y) return x.n > y.n end)
+local names = {}
+table.foreach(obj.l, function(i, v) names[i] = v.n end)
+return table.concat(names, ",")]], { l = { { n = "a" }, { n = "b" } } }))
+    end)
+
+    it("reads parameters as texts", function()
+      assert.equal(5, outcome("return tonumber(more.scale) + 2", {}, "{ scale = '3' }"))
+      assert.equal("none", outcome("if more == nil or more.scale == nil then return 'none' end", {}, "{}"))
+    end)
+  end)
+
   it("has the habits of those hosts for nulls and empty tables", function()
     local json = require "tidelock.json"
     local subject = widget { spec = json.decode '{"a":[null,{"b":null,"c":[]},null],"d":null,"l":[1],"m":{"x":1}}' }

@@ -204,6 +204,11 @@ static void test_marks_stay(void **state)
     support_value("table.insert(object.list, 'x') table.remove(object.list) return object.list", "[]");
     support_value("object.list[1] = 1 object.list[1] = nil return {object.list, object.map}", "[[],{}]");
     support_end("setmetatable(object.list, {})", PASS_RAISED, "protected metatable");
+    support_end("setmetatable(object.list, nil)", PASS_RAISED, "protected metatable");
+    support_value("return setmetatable(object.list, false)", "[]");
+    support_value("local t = {a = 1} return setmetatable(t, getmetatable(object.list))", "{\"a\":1}");
+    support_end("setmetatable({}, true)", PASS_RAISED, "nil or table expected");
+    support_end("setmetatable({})", PASS_RAISED, "nil or table expected");
     support_value("local m = setmetatable({}, {__index = {x = 1}}) return m.x", "1");
     support_value("return rawlen({1, 2}) + rawlen('abc')", "5");
     support_value("return tostring(getmetatable('x'))", "\"false\"");
