@@ -1,11 +1,13 @@
 #include "run/apply/apply.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/strset.h"
+#include "run/apply/apply_fight.h"
 #include "run/apply/apply_op.h"
 
 enum { SEEN_LIMIT_MS = 5000 }; // how long a plan waits for its own writes to show up
@@ -39,6 +41,10 @@ static const struct metric_def def_fought = {
     "tidelock_field_fights_total", "Fields found to flip between a script and another field manager.",
     METRIC_COUNTER, "script,manager"};
 
+static const struct metric_def def_deleted = {"tidelock_child_fights_total",
+                                              "Children found to be deleted by others again and again.",
+                                              METRIC_COUNTER, "script"};
+
 struct applier *applier_new(const struct applier_options *o)
 {
     struct applier *a = xcalloc(1, sizeof *a);
@@ -50,6 +56,7 @@ struct applier *applier_new(const struct applier_options *o)
     strset_init(&a->warnings);
     a->writes = metrics_add(o->metrics, &def_writes);
     a->fought = metrics_add(o->metrics, &def_fought);
+    a->deleted = metrics_add(o->metrics, &def_deleted);
     return a;
 }
 
@@ -148,9 +155,21 @@ static enum phase phase_of(const struct op *op)
 
 static void next_phase(struct job *j);
 
+static void take_fight(struct apply_result *r, const struct apply_op *o)
+{
+    const char *reason, *text = apply_fight_text(o, &reason);
+    if (text == NULL || r->fight[0] != '\0')
+        return;
+    size_t n = str_utf8_cut(text, strlen(text), sizeof r->fight - 1);
+    memcpy(r->fight, text, n);
+    r->fight[n] = '\0';
+    r->fight_reason = reason;
+}
+
 static void take_result(struct job *j, const struct apply_op *o)
 {
     struct apply_result *r = &j->result;
+    take_fight(r, o);
     r->foreign_change |= o->foreign;
     if (o->move == FIGHTS_WAIT && (r->again_ms == 0 || o->again_ms < r->again_ms))
         r->again_ms = o->again_ms;

@@ -44,7 +44,12 @@ struct apply_result {
     bool terminating;       // all failures are because the namespace is going away
     uint64_t again_ms;      // a field that is fought over was left alone: look again then; 0: none
     bool foreign_change;    // somebody else changed one of the objects meanwhile: look again
+    char fight[512];        // somebody undoes what is written, as far as is known; "": nobody
+    const char *fight_reason;
 };
+
+#define FIGHT_FIELD "FieldConflict"
+#define FIGHT_CHILD "ChildDeleted"
 
 struct apply_input {
     struct controller_view *view; // borrowed until on_done
@@ -54,7 +59,8 @@ struct apply_input {
     bool unseen;       // the subject is in no store of the view: its own writes are not waited for
     struct plan *plan; // borrowed until on_done
     void (*on_done)(void *ud, const struct apply_result *result);
-    void (*on_conflict)(void *ud, const char *text); // a field is fought over: said once; may be NULL
+    // A field is fought over, or a child: said once; may be NULL.
+    void (*on_conflict)(void *ud, const char *reason, const char *text);
     void *ud;
 };
 

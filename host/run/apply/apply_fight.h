@@ -1,4 +1,4 @@
-// The part of a write that is about fields somebody else writes too (run/apply/fights.h). Private to
+// The part of a write that is about what somebody else writes or deletes too (run/apply/fights.h). Private to
 // apply*.c. Loop thread.
 #ifndef RUN_APPLY_APPLY_FIGHT_H
 #define RUN_APPLY_APPLY_FIGHT_H
@@ -9,5 +9,10 @@
 bool apply_fight_holds_back(struct apply_op *o);
 // The answer to a probe. True: our value is to be sent again, by force.
 bool apply_fight_answered(struct apply_op *o, const struct client_result *res, const struct object *stored);
+void apply_fight_made(struct apply_op *o);    // a child was created
+void apply_fight_deleted(struct apply_op *o); // by us, so that its creation is no fight
+// The fight this write is in, for people; NULL: none that is known. Its reason, as for an Event, in
+// *ret_reason.
+const char *apply_fight_text(const struct apply_op *o, const char **ret_reason);
 
 #endif

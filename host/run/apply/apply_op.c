@@ -627,6 +627,8 @@ static void on_applied(void *ud, struct client_result *res)
     } else {
         const char *rv = json_str(json_path(object, "metadata", "resourceVersion", NULL));
         o->ok = true;
+        if (o->op->kind == OP_CREATE && res->status == 201)
+            apply_fight_made(o);
         learn(o, object);
         end_write(o, rv == NULL || str_eq(rv, o->op->live_rv) ? NULL : rv);
     }
@@ -655,6 +657,7 @@ static void on_deleted(void *ud, struct client_result *res)
         o->ok = true; // somebody deleted it, or it is another object by now
         end_write(o, NULL);
     } else {
+        apply_fight_deleted(o);
         o->foreign |= o->op->kind != OP_DELETE; // replaced: its end is no news, but it has to be made again
         // With finalizers or a grace period the object is answered and stays for a while.
         const char *rv = json_str(json_path(answer, "metadata", "resourceVersion", NULL));

@@ -14,6 +14,7 @@ struct applier {
     struct fights *fights;
     struct metric *writes;
     struct metric *fought;
+    struct metric *deleted;
     struct strset warnings; // texts of the server's that were logged
     size_t active;
     bool hurry;

@@ -26,6 +26,7 @@ struct field {
     uint64_t interval_ms; // 0: no fight is known
     uint64_t not_before;  // when our value is set again
     uint64_t asked;       // the last time
+    char *text;           // who it is, for people; NULL: no fight is known
     UT_hash_handle hh;
 };
 
@@ -43,6 +44,7 @@ static void drop(struct fights *f, struct field *x)
 {
     HASH_DEL(f->fields, x);
     free(x->name);
+    free(x->text);
     free(x);
 }
 
@@ -94,14 +96,43 @@ static struct field *find_or_add(struct fights *f, const char *id, const char *p
     return x;
 }
 
-static void note_write(struct field *x, uint64_t desired_hash, uint64_t now)
+static void note_desire(struct field *x, uint64_t desired_hash)
 {
     x->same = x->count > 0 && x->desired == desired_hash;
     x->desired = desired_hash;
+}
+
+static void note_write(struct field *x, uint64_t now)
+{
     x->writes[x->next] = now;
     x->next = (x->next + 1) % TIMES;
     if (x->count < TIMES)
         x->count++;
+}
+
+static void begin_anew(struct field *x)
+{
+    free(x->text);
+    x->text = NULL;
+    x->count = x->next = 0;
+    x->interval_ms = 0;
+}
+
+// In a fight that is known.
+static enum fights_move ask_in_fight(struct field *x, uint64_t now, uint64_t *ret_wait_ms)
+{
+    if (now < x->not_before) {
+        *ret_wait_ms = x->not_before - now;
+        return FIGHTS_WAIT;
+    }
+    x->interval_ms = x->interval_ms * 2 > LAST_MS ? LAST_MS : x->interval_ms * 2;
+    x->not_before = now + x->interval_ms;
+    return FIGHTS_WRITE;
+}
+
+static bool is_often(const struct field *x, uint64_t now)
+{
+    return x->count == TIMES && now - x->writes[x->next] <= WINDOW_MS;
 }
 
 enum fights_move fights_ask(struct fights *f, const char *id, const char *path, uint64_t desired_hash,
@@ -110,20 +141,44 @@ enum fights_move fights_ask(struct fights *f, const char *id, const char *path, 
     sweep(f, now_ms);
     struct field *x = find_or_add(f, id, path);
     if (is_over(x, now_ms))
-        x->count = x->next = 0, x->interval_ms = 0;
+        begin_anew(x);
     x->asked = now_ms;
-    if (x->interval_ms > 0 && now_ms < x->not_before) {
-        *ret_wait_ms = x->not_before - now_ms;
-        return FIGHTS_WAIT;
-    }
-    if (x->interval_ms > 0) {
-        x->interval_ms = x->interval_ms * 2 > LAST_MS ? LAST_MS : x->interval_ms * 2;
-        x->not_before = now_ms + x->interval_ms;
-        return FIGHTS_WRITE;
-    }
-    bool often = x->count == TIMES && now_ms - x->writes[x->next] <= WINDOW_MS;
-    note_write(x, desired_hash, now_ms);
+    note_desire(x, desired_hash);
+    if (x->interval_ms > 0)
+        return ask_in_fight(x, now_ms, ret_wait_ms);
+    bool often = is_often(x, now_ms);
+    note_write(x, now_ms);
     return often ? FIGHTS_PROBE : FIGHTS_WRITE;
+}
+
+enum fights_move fights_ask_to_make(struct fights *f, const char *id, uint64_t now_ms, uint64_t *ret_wait_ms)
+{
+    struct field *x = find(f, id, "");
+    if (x == NULL || x->interval_ms == 0 || is_over(x, now_ms))
+        return FIGHTS_WRITE;
+    x->asked = now_ms;
+    return ask_in_fight(x, now_ms, ret_wait_ms);
+}
+
+bool fights_made(struct fights *f, const char *id, const char *text, uint64_t now_ms)
+{
+    sweep(f, now_ms);
+    struct field *x = find_or_add(f, id, "");
+    if (is_over(x, now_ms))
+        begin_anew(x);
+    x->asked = now_ms;
+    note_desire(x, 0);
+    if (x->interval_ms > 0)
+        return false;
+    bool often = is_often(x, now_ms);
+    note_write(x, now_ms);
+    return often && fights_found(f, id, "", text, now_ms);
+}
+
+const char *fights_text(const struct fights *f, const char *id, const char *path)
+{
+    const struct field *x = find(f, id, path);
+    return x != NULL && x->interval_ms > 0 && x->same ? x->text : NULL;
 }
 
 bool fights_same_desire(const struct fights *f, const char *id, const char *path)
@@ -132,13 +187,15 @@ bool fights_same_desire(const struct fights *f, const char *id, const char *path
     return x != NULL && x->same;
 }
 
-bool fights_found(struct fights *f, const char *id, const char *path, uint64_t now_ms)
+bool fights_found(struct fights *f, const char *id, const char *path, const char *text, uint64_t now_ms)
 {
     struct field *x = find_or_add(f, id, path);
     bool news = x->interval_ms == 0;
     x->asked = now_ms;
     x->interval_ms = FIRST_MS;
     x->not_before = now_ms + FIRST_MS;
+    free(x->text);
+    x->text = xstrdup(text);
     return news;
 }
 

@@ -10,7 +10,10 @@
 #include "run/report/reconciled.h"
 
 #define REASON_TERMINATING "NamespaceTerminating"
-enum { LASTING_MS = 1000 }; // a failure that is retried later than that is worth a condition at once
+enum {
+    LASTING_MS = 1000,    // a failure that is retried later than that is worth a condition at once
+    FIGHT_MS = 60 * 1000, // a fight that was not seen for so long is over
+};
 
 static const double second_buckets[] = {
     .005, .01, .025, .05, .1,  .15, .2,  .25, .3, .35, .4, .45, .5, .6, .7, .8, .9, 1,  1.25, 1.5,
@@ -92,20 +95,42 @@ static void set_timer(struct controller *c, const struct outcome *o, int64_t req
         queue_add_after(c->queue, o->key, (uint64_t)(requeue_us + 999) / 1000);
 }
 
-static void succeed(struct controller *c, struct outcome *o, int64_t requeue_us)
+// Says on the subject how the pass went. While something is being undone by somebody else it is not
+// reconciled, and some time after the last such pass: in ms, 0 when nothing of that kind is known.
+static uint64_t report_success(struct controller *c, const struct outcome *o, struct key_state *k,
+                               const struct apply_result *result)
+{
+    uint64_t now = loop_now_ms(c->env->loop);
+    bool fought = result != NULL && result->fight[0] != '\0';
+    if (fought)
+        k->fight_until_ms = now + FIGHT_MS;
+    if (!o->ran || o->leaving)
+        return 0;
+    if (fought)
+        reconciled_failing(c->reconciled, o->key, o->subject, result->fight_reason, result->fight);
+    else if (now >= k->fight_until_ms)
+        reconciled_healed(c->reconciled, o->key, o->subject);
+    return now < k->fight_until_ms ? k->fight_until_ms - now : 0;
+}
+
+// result: of its writes; NULL: there was nothing to write.
+static void succeed(struct controller *c, struct outcome *o, int64_t requeue_us,
+                    const struct apply_result *result)
 {
     bool asks = program_spec(c->script->program)->has_when;
     queue_forget(c->queue, o->key);
-    set_timer(c, o, requeue_us);
+    bool asked = requeue_us > 0;
     if (o->subject != NULL) {
         struct key_state *k = key_states_get(c->keys, o->key, object_uid(o->subject));
         key_state_no_problem(k);
         if (o->kind != OUTCOME_PAUSED)
             key_state_went_through(k, asks ? o->subject : NULL, o->changed_hash);
-        if (o->ran && !o->leaving)
-            reconciled_healed(c->reconciled, o->key, o->subject);
+        int64_t fight_us = (int64_t)report_success(c, o, k, result) * 1000;
+        if (fight_us > 0 && (requeue_us == 0 || fight_us < requeue_us))
+            requeue_us = fight_us;
     }
-    series_inc(requeue_us > 0 ? c->m.requeue_after : c->m.success);
+    set_timer(c, o, requeue_us);
+    series_inc(asked ? c->m.requeue_after : c->m.success);
     give_back(c, o);
 }
 
@@ -113,7 +138,7 @@ static void succeed(struct controller *c, struct outcome *o, int64_t requeue_us)
 static void leave(struct controller *c, struct outcome *o)
 {
     char *key = xstrdup(o->key);
-    succeed(c, o, 0);
+    succeed(c, o, 0, NULL);
     controller_left(c, key);
     free(key);
 }
@@ -199,12 +224,12 @@ static int64_t next_look(const struct outcome *o, const struct apply_result *res
     return o->look_again_us > 0 && (us == 0 || o->look_again_us < us) ? o->look_again_us : us;
 }
 
-static void on_conflict(void *ud, const char *text)
+static void on_conflict(void *ud, const char *reason, const char *text)
 {
     const struct under_way *u = ud;
-    log_warn("field is fought over", F_STR("script", u->c->script->name), F_STR("key", u->o->key),
-             F_STR("error", text));
-    recorder_event(u->c->env->recorder, u->o->subject, "Warning", "FieldConflict", "Apply", text);
+    log_warn("somebody undoes what is written", F_STR("script", u->c->script->name), F_STR("key", u->o->key),
+             F_STR("reason", reason), F_STR("error", text));
+    recorder_event(u->c->env->recorder, u->o->subject, "Warning", reason, "Apply", text);
 }
 
 // Own writes wake nobody; a script that looked at its children wants to see what has become of them.
@@ -242,7 +267,7 @@ static void on_applied(void *ud, const struct apply_result *result)
     else if (o->plan->last)
         leave(c, o);
     else
-        succeed(c, o, next_look(o, result));
+        succeed(c, o, next_look(o, result), result);
 }
 
 static void carry_out(struct controller *c, struct outcome *o)
@@ -330,5 +355,5 @@ void controller_on_outcome(struct outcome *o)
     case OUTCOME_PAUSED:
         break;
     }
-    succeed(c, o, 0);
+    succeed(c, o, 0, NULL);
 }

@@ -13,10 +13,11 @@ struct key_state {
     char *uid;        // of the subject the rest is about
     uint64_t *events; // hashes of the events of the last pass
     size_t event_count;
-    bool completed;   // a pass went through since the start
-    uint64_t problem; // hash of the last problem that was reported; 0: none
-    uint64_t seen;    // of the values at the script's `changed` paths, as of the last pass if that went
-                      // through; 0: unknown
+    bool completed;          // a pass went through since the start
+    uint64_t problem;        // hash of the last problem that was reported; 0: none
+    uint64_t fight_until_ms; // until then a fight that was seen last is not over
+    uint64_t seen; // of the values at the script's `changed` paths, as of the last pass if that went
+                   // through; 0: unknown
     // For scripts with `when`:
     struct object *last; // the subject as of the last pass that went through (+1), or NULL
     bool failed;         // the last pass did not

@@ -40,7 +40,7 @@ static void set_again_at_growing_intervals(void **unused)
     for (int i = 0; i < 4; i++)
         ask(f, now);
     assert_int_equal(ask(f, now), FIGHTS_PROBE);
-    assert_true(fights_found(f, "id", "spec.replicas", now));
+    assert_true(fights_found(f, "id", "spec.replicas", "alice", now));
     for (; now < 7200 * 1000; now += 1000) {
         enum fights_move m = fights_ask(f, "id", "spec.replicas", 7, now, &wait);
         assert_int_not_equal(m, FIGHTS_PROBE);
@@ -177,6 +177,87 @@ static void a_busy_script_is_not_slowed(void **unused)
     sim_fini(&s);
 }
 
+static void delete_child(struct sim *s)
+{
+    if (strcmp(things_value(s, "default", "a"), "absent") != 0)
+        sim_request(s, "alice", "DELETE", THINGS_CONFIG_MAPS "/a", "application/json", "{}");
+}
+
+static size_t creations(struct sim *s)
+{
+    return things_requests(s, "PATCH", "/configmaps/a?");
+}
+
+static void a_child_that_is_deleted(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    things_start(&s, "return { apply = { cm('a', '1'), cm('b', o.spec.v) } }", "");
+    things_put(&s, "t", "{\"v\":\"1\"}");
+    things_settle(&s);
+    delete_child(&s); // once is no fight
+    things_settle(&s);
+    assert_string_equal(things_value(&s, "default", "a"), "1");
+    for (unsigned i = 0; i < 600; i++) {
+        delete_child(&s);
+        sim_run(&s, 1000);
+    }
+    assert_in_range(creations(&s), 8, 14);
+    assert_int_equal(
+        things_events(&s, "default", "ChildDeleted", "ConfigMap default/a is deleted by somebody"), 1);
+    assert_int_equal(things_events(&s, "default", "ChildDeleted", NULL), 1);
+    things_put(&s, "t", "{\"v\":\"2\"}"); // its sibling is not slowed
+    things_settle(&s);
+    assert_string_equal(things_value(&s, "default", "b"), "2");
+    sim_run(&s, 11 * 60 * 1000);
+    assert_string_equal(things_value(&s, "default", "a"), "1");
+    sim_run(&s, 11 * 60 * 1000);
+    delete_child(&s); // the quarrel is forgotten
+    things_settle(&s);
+    assert_string_equal(things_value(&s, "default", "a"), "1");
+    sim_fini(&s);
+}
+
+static void children_that_come_and_go(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    things_start(&s, "return { apply = o.spec.on and { cm('a', '1') } or {} }", "");
+    for (unsigned i = 0; i < 20; i++) {
+        bool on = i % 2 == 0;
+        things_put(&s, "t", on ? "{\"on\":true}" : "{\"on\":false}");
+        sim_run(&s, 1000);
+        assert_string_equal(things_value(&s, "default", "a"), on ? "1" : "absent");
+    }
+    for (unsigned i = 0; i < 20; i++) { // with its subject
+        things_put(&s, "t", "{\"on\":true}");
+        sim_run(&s, 1000);
+        assert_string_equal(things_value(&s, "default", "a"), "1");
+        things_delete(&s, "t");
+        sim_run(&s, 3000);
+        assert_string_equal(things_value(&s, "default", "a"), "absent");
+    }
+    assert_int_equal(things_events(&s, "default", "ChildDeleted", NULL), 0);
+    sim_fini(&s);
+}
+
+// What can not be made is no fight: its back-off is another.
+static void a_child_that_is_refused(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    things_start(&s, "return { apply = { cm('a', '1') } }", "retry = { kind = 'fixed', base = '1s' }");
+    sim_request(&s, "alice", "POST", THINGS_CONFIG_MAPS, "application/json",
+                "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"a\"}}");
+    things_put(&s, "t", "{}");
+    sim_run(&s, 30 * 1000);
+    delete_child(&s);
+    sim_run(&s, 2000);
+    assert_string_equal(things_value(&s, "default", "a"), "1");
+    assert_int_equal(things_events(&s, "default", "ChildDeleted", NULL), 0);
+    sim_fini(&s);
+}
+
 // Two scripts force one field of an object that is neither's.
 static void two_scripts(void **unused)
 {
@@ -207,15 +288,12 @@ static void two_scripts(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fifth_time_is_a_probe),
-        cmocka_unit_test(slow_changes_are_no_fight),
-        cmocka_unit_test(set_again_at_growing_intervals),
-        cmocka_unit_test(paths_are_followed),
-        cmocka_unit_test(a_child_that_is_fought_over),
-        cmocka_unit_test(a_field_that_is_taken_away),
-        cmocka_unit_test(a_status_that_is_fought_over),
-        cmocka_unit_test(a_busy_script_is_not_slowed),
-        cmocka_unit_test(two_scripts),
+        cmocka_unit_test(the_fifth_time_is_a_probe),      cmocka_unit_test(slow_changes_are_no_fight),
+        cmocka_unit_test(set_again_at_growing_intervals), cmocka_unit_test(paths_are_followed),
+        cmocka_unit_test(a_child_that_is_fought_over),    cmocka_unit_test(a_field_that_is_taken_away),
+        cmocka_unit_test(a_status_that_is_fought_over),   cmocka_unit_test(a_busy_script_is_not_slowed),
+        cmocka_unit_test(a_child_that_is_deleted),        cmocka_unit_test(children_that_come_and_go),
+        cmocka_unit_test(a_child_that_is_refused),        cmocka_unit_test(two_scripts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

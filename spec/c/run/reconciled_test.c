@@ -34,7 +34,9 @@ static const char script[] =
     "return { name = 'things', subject = 'x.test/v1/Thing', reconcile = function(o)\n"
     "  if o.spec.fail == 'invalid' then k8s.invalid('BadSpec', 'spec.v is wrong') end\n"
     "  if o.spec.fail == 'error' then error('broken ' .. o.spec.v, 0) end\n"
-    "  return { status = { conditions = { k8s.condition('Ready', true, 'Up') } } }\n"
+    "  local child = o.spec.child and { { apiVersion = 'v1', kind = 'ConfigMap', metadata = { name = 'c' },\n"
+    "    data = { v = o.spec.child } } }\n"
+    "  return { apply = child, status = { conditions = { k8s.condition('Ready', true, 'Up') } } }\n"
     "end }\n";
 
 static void start(struct sim *s, const char *crd)
@@ -178,6 +180,57 @@ static void never_where_there_is_no_such_list(void **unused)
     sim_fini(&s);
 }
 
+#define CHILD "/api/v1/namespaces/default/configmaps/c"
+
+// While another manager sets the field again and again, and no longer.
+static void while_a_field_is_fought_over(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s, CRD(WITH_STATUS, KEYED));
+    patch(&s, THING, "{\"spec\":{\"child\":\"1\"}}");
+    sim_run(&s, SETTLE_MS);
+    for (unsigned i = 0; i < 600; i++) {
+        patch(&s, CHILD, "{\"data\":{\"v\":\"hers\"}}");
+        sim_run(&s, 1000);
+        if (i > 10)
+            assert_string_equal(reconciled(&s),
+                                "False FieldConflict ConfigMap default/c: field .data.v is changed "
+                                "again and again by manager \"alice\"");
+    }
+    assert_int_equal(writes(&s), 1);
+    sim_run(&s, 12 * 60 * 1000); // she has given up
+    assert_string_equal(reconciled(&s), "True Reconciled the last pass went through");
+    assert_int_equal(writes(&s), 2);
+    patch(&s, THING, "{\"spec\":{\"child\":\"2\"}}"); // its own change is none
+    sim_run(&s, SETTLE_MS);
+    assert_int_equal(writes(&s), 2);
+    sim_fini(&s);
+}
+
+static void while_a_child_is_deleted(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s, CRD(WITH_STATUS, KEYED));
+    patch(&s, THING, "{\"spec\":{\"child\":\"1\"}}");
+    sim_run(&s, SETTLE_MS);
+    for (unsigned i = 0; i < 300; i++) {
+        struct json_doc *doc = sim_get(&s, "v1", "configmaps", "c");
+        if (doc != NULL)
+            sim_request(&s, "alice", "DELETE", CHILD, "application/json", "{}");
+        json_doc_free(doc);
+        sim_run(&s, 1000);
+    }
+    assert_string_equal(reconciled(&s),
+                        "False ChildDeleted ConfigMap default/c is deleted by somebody again and again");
+    assert_int_equal(writes(&s), 1);
+    sim_run(&s, 12 * 60 * 1000);
+    assert_string_equal(reconciled(&s), "True Reconciled the last pass went through");
+    assert_int_equal(writes(&s), 2);
+    sim_fini(&s);
+}
+
 // ---- what tells a keyed list
 
 static enum keyed_answer by_schema(const char *text, const char *kind)
@@ -225,8 +278,12 @@ static void lists_in_schemas(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failing_and_healed),  cmocka_unit_test(healed_by_another_process),
-        cmocka_unit_test(removed_by_somebody), cmocka_unit_test(never_where_there_is_no_such_list),
+        cmocka_unit_test(failing_and_healed),
+        cmocka_unit_test(healed_by_another_process),
+        cmocka_unit_test(removed_by_somebody),
+        cmocka_unit_test(never_where_there_is_no_such_list),
+        cmocka_unit_test(while_a_field_is_fought_over),
+        cmocka_unit_test(while_a_child_is_deleted),
         cmocka_unit_test(lists_in_schemas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
