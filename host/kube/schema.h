@@ -39,12 +39,13 @@ struct schema_node {
     const struct schema_node
         *items; // of an array; of an object: the value of any other member. NULL: unknown
     uint16_t field_count;
-    uint8_t type;    // enum schema_type
-    uint8_t meaning; // enum schema_meaning
-    bool builtin;    // a Go type of the server: what is empty may be left out
-    bool nullable;   // null is a value of its own
-    bool granular;   // an object or array whose members have owners of their own
-    bool closed;     // an object that has no members but its fields
+    uint8_t type;      // enum schema_type
+    uint8_t meaning;   // enum schema_meaning
+    bool builtin : 1;  // a Go type of the server: what is empty may be left out
+    bool nullable : 1; // null is a value of its own
+    bool granular : 1; // an object or array whose members have owners of their own
+    bool closed : 1;   // an object that has no members but its fields
+    bool by_type : 1;  // an array whose members are told apart by their member `type`, as conditions are
 };
 
 struct schema_field {

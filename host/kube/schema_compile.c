@@ -148,7 +148,8 @@ static const struct schema_node *keep_leaf(struct compiler *c, struct schema_nod
 {
     for (struct leaf *l = c->leaves; l != NULL; l = l->next)
         if (l->node.type == n.type && l->node.meaning == n.meaning && l->node.builtin == n.builtin &&
-            l->node.nullable == n.nullable && l->node.granular == n.granular && l->node.items == n.items)
+            l->node.nullable == n.nullable && l->node.granular == n.granular &&
+            l->node.by_type == n.by_type && l->node.items == n.items)
             return l->kept;
     struct leaf *l = xcalloc(1, sizeof(*l));
     struct schema_node *kept = schema_alloc(c->schema, sizeof(*kept));
@@ -234,6 +235,13 @@ static bool is_granular(const json *node, enum schema_type type)
             json_true(json_get(node, "x-kubernetes-preserve-unknown-fields")));
 }
 
+static bool is_by_type(const json *node)
+{
+    const json *keys = json_get(node, "x-kubernetes-list-map-keys");
+    return str_eq(json_get_str(node, "x-kubernetes-list-type"), "map") && json_count(keys) == 1 &&
+           str_eq(json_str(json_at(keys, 0)), "type");
+}
+
 // What stands in `node` itself.
 static void read_node(struct compiler *c, const json *node, bool builtin, struct schema_node *n)
 {
@@ -244,6 +252,7 @@ static void read_node(struct compiler *c, const json *node, bool builtin, struct
     if (n->type == SCHEMA_ANY && json_is_object(json_get(node, "properties")))
         n->type = SCHEMA_OBJECT;
     n->granular = is_granular(node, (enum schema_type)n->type);
+    n->by_type = n->type == SCHEMA_ARRAY && is_by_type(node);
     if (n->type == SCHEMA_ARRAY)
         n->items = type_of(c, json_get(node, "items"), builtin);
     if (n->type != SCHEMA_OBJECT)

@@ -104,8 +104,10 @@ bool controller_await_key(struct controller *c)
 
 void controller_on_schemas(struct controller *c)
 {
-    if (!c->stopping)
-        wake_parked(c);
+    if (c->stopping)
+        return;
+    wake_parked(c);
+    reconciled_on_schemas(c->reconciled);
 }
 
 static bool is_ready(const struct controller *c)
@@ -222,6 +224,7 @@ struct controller *controller_new(const struct controller_env *env, struct scrip
     STAILQ_INIT(&c->asked);
     c->reconciled = reconciled_new(&(struct reconciled_options){.client = env->client,
                                                                 .discovery = env->discovery,
+                                                                .schemas = env->schemas,
                                                                 .own = applier_own_writes(env->applier),
                                                                 .clock = loop_clock(env->loop),
                                                                 .script = script->hash,

@@ -4,15 +4,13 @@
 #define RUN_REPORT_KEYED_CONDITIONS_H
 
 #include "data/json.h"
-#include "kube/gvk.h"
+#include "kube/schema.h"
 
 enum keyed_answer { KEYED_UNKNOWN, KEYED_YES, KEYED_NO };
 
-// By the OpenAPI v3 document of its group and version.
-enum keyed_answer keyed_by_schema(const json *openapi, const struct gvk *gvk);
+// By the kind's schema.
+enum keyed_answer keyed_by_schema(const struct schema_node *kind);
 // By what managers own of them on an object: an array as metadata.managedFields.
 enum keyed_answer keyed_by_owners(const json *entries);
-// "/openapi/v3/apis/GROUP/VERSION", free().
-char *keyed_schema_path(const struct gvk *gvk);
 
 #endif

@@ -20,7 +20,6 @@ enum {
     REASON_MAX = 128,
     BODY_MAX = 64 << 10,
     MESSAGES_US = 10 * 1000 * 1000, // between two writes that differ in the message only
-    ASK_US = 10 * 60 * 1000 * 1000, // a kind that has no such conditions is asked about again
     LOST_MS = 10 * 1000,            // a write that got no answer, or not now, is tried again
 };
 
@@ -36,7 +35,7 @@ struct report {
 struct record {
     struct reconciled *set;
     char *key;
-    struct report wanted;  // waits for the kind's answer, or for the write under way
+    struct report wanted;  // waits for the kind's schema, or for the write under way
     struct report sending; // while a call is under way
     struct call *call;
     bool known; // the rest is of the condition as we wrote it last
@@ -53,10 +52,6 @@ struct reconciled {
     struct reconciled_options o;
     char manager[MARKS_MANAGER_MAX];
     struct record *records;
-    enum keyed_answer keyed; // by the schema
-    bool asked;
-    uint64_t asked_us;
-    struct call *question;
 };
 
 struct reconciled *reconciled_new(const struct reconciled_options *o)
@@ -104,8 +99,6 @@ void reconciled_free(struct reconciled *r)
     if (r == NULL)
         return;
     struct record *x, *tmp;
-    if (r->question != NULL)
-        call_cancel(r->question);
     HASH_ITER (hh, r->records, x, tmp) {
         record_free(r, x);
     }
@@ -310,53 +303,40 @@ static void send(struct record *x, const char *since)
 
 // ---- may this kind have such a condition?
 
-static void on_schema(void *ud, struct client_result *res)
+// False: it is not known yet.
+static bool ask_schema(const struct reconciled *r, const struct gvk *gvk, enum keyed_answer *ret)
 {
-    struct reconciled *r = ud;
-    struct record *x, *tmp;
-    r->question = NULL;
-    r->keyed = KEYED_UNKNOWN;
-    for (x = r->records; x != NULL && r->keyed == KEYED_UNKNOWN; x = x->hh.next)
-        if (x->wanted.subject != NULL)
-            r->keyed = keyed_by_schema(json_root(res->doc), object_gvk(x->wanted.subject));
-    HASH_ITER (hh, r->records, x, tmp) {
-        proceed(x);
-    }
+    const struct schema_node *kind;
+    struct schema *schema;
+    enum schemas_answer answer = schemas_find(r->o.schemas, gvk, &schema, &kind);
+    *ret = KEYED_UNKNOWN;
+    if (answer != SCHEMAS_FOUND)
+        return answer != SCHEMAS_NOT_YET;
+    *ret = keyed_by_schema(kind);
+    schema_unref(schema);
+    return true;
 }
 
-static void ask(struct reconciled *r, const struct gvk *gvk)
+static bool is_keyed(enum keyed_answer by_schema, const struct live *l)
 {
-    char *path = keyed_schema_path(gvk);
-    r->asked = true;
-    r->asked_us = clock_now_us(r->o.clock);
-    r->question =
-        client_send(r->o.client, &(struct client_request){.path = path, .as = &identity_host}, on_schema, r);
-    free(path);
-}
-
-static bool is_keyed(const struct reconciled *r, const struct live *l)
-{
-    return r->keyed == KEYED_YES ||
-           (r->keyed == KEYED_UNKNOWN && keyed_by_owners(json_root(l->managed)) == KEYED_YES);
+    return by_schema == KEYED_YES ||
+           (by_schema == KEYED_UNKNOWN && keyed_by_owners(json_root(l->managed)) == KEYED_YES);
 }
 
 // Takes the wanted report further, unless something is under way.
 static void proceed(struct record *x)
 {
     struct reconciled *r = x->set;
-    if (x->call != NULL || r->question != NULL || x->wanted.subject == NULL)
-        return;
+    enum keyed_answer keyed;
+    if (x->call != NULL || x->wanted.subject == NULL || !ask_schema(r, object_gvk(x->wanted.subject), &keyed))
+        return; // it comes back here
     uint64_t now = clock_now_us(r->o.clock);
-    if (r->keyed != KEYED_YES && (!r->asked || now - r->asked_us > ASK_US)) {
-        ask(r, object_gvk(x->wanted.subject));
-        return;
-    }
     struct report p = x->wanted;
     struct live l;
     char since[CLOCK_TEXT_MAX];
     x->wanted = (struct report){0};
     live_open(r, p.subject, &l);
-    bool to_do = p.hash != x->refused && is_keyed(r, &l) && differs(x, &p, &l, since);
+    bool to_do = p.hash != x->refused && is_keyed(keyed, &l) && differs(x, &p, &l, since);
     live_close(&l);
     bool only_message = x->known && x->failing && p.failing && x->hash != p.hash &&
                         str_eq(x->reason, p.reason) && now - x->written_us < MESSAGES_US;
@@ -370,6 +350,14 @@ static void proceed(struct record *x)
     send(x, since);
     if (x->call == NULL)
         report_fini(&x->sending);
+}
+
+void reconciled_on_schemas(struct reconciled *r)
+{
+    struct record *x, *tmp;
+    HASH_ITER (hh, r->records, x, tmp) {
+        proceed(x);
+    }
 }
 
 // ---- what is to be reported

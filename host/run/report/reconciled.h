@@ -12,6 +12,7 @@
 #include "kube/client.h"
 #include "kube/discovery.h"
 #include "kube/object.h"
+#include "kube/schemas.h"
 #include "run/apply/own_writes.h"
 #include "run/source/marks.h"
 
@@ -20,6 +21,7 @@ struct reconciled; // of one script
 struct reconciled_options {
     struct client *client;
     struct discovery *discovery;
+    struct schemas *schemas;
     struct own_writes *own; // its echoes wake nobody
     struct clock *clock;
     const char *script; // its hash, copied
@@ -35,6 +37,7 @@ void reconciled_free(struct reconciled *r); // cancels what is under way
 void reconciled_failing(struct reconciled *r, const char *key, struct object *subject, const char *reason,
                         const char *message);
 void reconciled_healed(struct reconciled *r, const char *key, struct object *subject);
+void reconciled_on_schemas(struct reconciled *r); // a schema is there, or will not come
 void reconciled_forget(struct reconciled *r, const char *key);
 
 #endif

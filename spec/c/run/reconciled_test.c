@@ -87,12 +87,17 @@ static char *since(struct sim *s)
     return text;
 }
 
-static size_t writes(const struct sim *s)
+static size_t requests(const struct sim *s, const char *piece)
 {
     size_t n = 0;
-    for (const char *at = s->trace.data; (at = strstr(at, "fieldManager=tidelock.host-")) != NULL; at++)
+    for (const char *at = s->trace.data; (at = strstr(at, piece)) != NULL; at++)
         n++;
     return n;
+}
+
+static size_t writes(const struct sim *s)
+{
+    return requests(s, "fieldManager=tidelock.host-");
 }
 
 static void failing_and_healed(void **unused)
@@ -120,6 +125,7 @@ static void failing_and_healed(void **unused)
     assert_int_equal(writes(&s), 3);
     char *healed = since(&s);
     assert_string_not_equal(began, healed);
+    assert_int_equal(requests(&s, "tidelock GET /openapi/v3/apis/x.test/v1"), 1);
     patch(&s, THING, "{\"spec\":{\"v\":\"8\"}}");
     sim_run(&s, SETTLE_MS);
     sim_restart_host(&s);
@@ -233,46 +239,43 @@ static void while_a_child_is_deleted(void **unused)
 
 // ---- what tells a keyed list
 
-static enum keyed_answer by_schema(const char *text, const char *kind)
+static enum keyed_answer by_schema(const char *status)
 {
-    struct json_doc *doc;
-    assert_int_equal(json_parse(text, strlen(text), &doc, NULL), 0);
-    enum keyed_answer a = keyed_by_schema(json_root(doc), gvk_parse(kind, NULL));
-    json_doc_free(doc);
+    struct schema *schema;
+    char *text =
+        xasprintf("{\"components\":{\"schemas\":{\"a\":{\"type\":\"object\",\"properties\":{%s},"
+                  "\"x-kubernetes-group-version-kind\":[{\"group\":\"g\",\"version\":\"v1\",\"kind\":"
+                  "\"K\"}]},\"s\":{\"type\":\"object\",\"properties\":{\"conditions\":{" KEYED
+                  "\"type\":\"array\"}}},\"self\":{\"$ref\":\"#/components/schemas/self\"}}}}",
+                  status);
+    assert_int_equal(schema_compile(text, strlen(text), "g/v1", &schema, NULL), 0);
+    enum keyed_answer a = keyed_by_schema(schema_kind(schema, "K"));
+    schema_unref(schema);
+    free(text);
     return a;
 }
 
-#define GVK "\"x-kubernetes-group-version-kind\":[{\"group\":\"g\",\"version\":\"v1\",\"kind\":\"K\"}]"
+#define OBJECT(more) "\"type\":\"object\"," more
+#define CONDITIONS(list)                                                                                     \
+    "\"status\":{" OBJECT("\"properties\":{\"conditions\":{" list "\"type\":\"array\"}}}")
 
 static void lists_in_schemas(void **unused)
 {
     (void)unused;
-    assert_int_equal(by_schema("{}", "g/v1/K"), KEYED_UNKNOWN);
+    assert_int_equal(by_schema(CONDITIONS(KEYED)), KEYED_YES);
     // As built-in kinds have it: by references, wrapped into allOf.
-    static const char built_in[] =
-        "{\"components\":{\"schemas\":{\"a\":{" GVK ",\"properties\":{\"status\":{\"allOf\":[{\"$ref\":"
-        "\"#/components/schemas/s\"}]}}},\"s\":{\"properties\":{\"conditions\":{" KEYED
-        "\"type\":\"array\"}}}}}}";
-    assert_int_equal(by_schema(built_in, "g/v1/K"), KEYED_YES);
-    assert_int_equal(by_schema(built_in, "g/v1/Other"), KEYED_UNKNOWN);
-    assert_int_equal(by_schema("{\"components\":{\"schemas\":{\"a\":{" GVK
-                               ",\"properties\":{\"status\":{\"properties\":{\"conditions\":{\"type\":"
-                               "\"array\"}}}}}}}}",
-                               "g/v1/K"),
+    assert_int_equal(by_schema("\"status\":{\"allOf\":[{\"$ref\":\"#/components/schemas/s\"}]}"), KEYED_YES);
+    assert_int_equal(by_schema(CONDITIONS("")), KEYED_NO);
+    assert_int_equal(by_schema(CONDITIONS("\"x-kubernetes-list-type\":\"atomic\",")), KEYED_NO);
+    assert_int_equal(by_schema(CONDITIONS("\"x-kubernetes-list-type\":\"map\",\"x-kubernetes-list-map-keys\":"
+                                          "[\"type\",\"reason\"],")),
                      KEYED_NO);
-    assert_int_equal(by_schema("{\"components\":{\"schemas\":{\"a\":{" GVK
-                               ",\"properties\":{\"status\":{\"type\":\"object\"}}}}}}",
-                               "g/v1/K"),
+    assert_int_equal(by_schema("\"status\":{" OBJECT("\"properties\":{\"x\":{\"type\":\"string\"}}}")),
                      KEYED_NO);
-    // A reference to itself ends.
-    assert_int_equal(by_schema("{\"components\":{\"schemas\":{\"a\":{" GVK
-                               ",\"properties\":{\"status\":{\"$ref\":\"#/components/schemas/s\"}}},\"s\":{"
-                               "\"$ref\":\"#/components/schemas/s\"}}}}",
-                               "g/v1/K"),
-                     KEYED_NO);
-    char *path = keyed_schema_path(gvk_parse("v1/Node", NULL));
-    assert_string_equal(path, "/openapi/v3/api/v1");
-    free(path);
+    assert_int_equal(by_schema("\"spec\":{\"type\":\"object\"}"), KEYED_NO);
+    assert_int_equal(by_schema("\"status\":{" OBJECT("\"x-kubernetes-preserve-unknown-fields\":true}")),
+                     KEYED_UNKNOWN);
+    assert_int_equal(by_schema("\"status\":{\"$ref\":\"#/components/schemas/self\"}"), KEYED_UNKNOWN);
 }
 
 int main(void)
