@@ -41,7 +41,8 @@ spec:
         assert.is_true(may("watch", "memcacheds.cache.example.com"))
         assert.is_false(may("get", "secrets"))
         assert.is_false(may("create", "pods"))
-        assert.is_false(may("patch", "memcacheds.cache.example.com"))
+        assert.is_false(may("delete", "memcacheds.cache.example.com"))
+        assert.is_false(may("patch", "widgets.bench.tidelock.dev"))
     end)
 
     it("tells who wrote what as soon as it is answered", function()
