@@ -202,38 +202,152 @@ data: {key: v, legacy: old}
         end)
     end)
 
-    it("of a field goes to an autoscaler and back", function()
-        put [[
+    describe("of replicas", function()
+        local deployment = [[
     return { apply = { { apiVersion = "apps/v1", kind = "Deployment", metadata = { name = "d" }, spec = {
       replicas = not o.spec.autoscale and 2 or nil, minReadySeconds = o.spec.seconds,
       selector = { matchLabels = { app = "d" } }, template = { metadata = { labels = { app = "d" } },
       spec = { containers = { { name = "c", image = "i" } } } } } } } }]]
-        start()
-        create("w", { autoscale = false, seconds = 1 })
+        local path
+
         local function replicas()
-            local deployment = plane:get("deployments", namespace, "d")
-            return deployment and deployment.spec.replicas
+            local object = plane:get("deployments", namespace, "d")
+            return object and object.spec.replicas
         end
+
         local function await(n)
             eventually(10, "it has " .. n .. " replicas", function()
                 return replicas() == n, tostring(replicas())
             end)
         end
-        await(2)
-        plane:scale("deployment", namespace, "d", 5)
-        await(2) -- it is the script's
-        set("w", { autoscale = true })
-        for n = 5, 7 do
-            plane:scale("deployment", namespace, "d", n)
-            set("w", { seconds = n })
+
+        local function await_seconds(n)
             eventually(10, "other fields go on", function()
                 return plane:get("deployments", namespace, "d").spec.minReadySeconds == n
             end)
-            process.sleep(0.3)
-            assert.equal(n, replicas())
         end
-        set("w", { autoscale = false })
-        await(2)
+
+        -- The numbers of replicas that anybody could see, from that version of the Deployment on.
+        local function history(version)
+            local _, text = plane.api:request("GET",
+                ("/apis/apps/v1/namespaces/%s/deployments?watch=1&timeoutSeconds=1&resourceVersion=%s"):format(namespace, version))
+            local seen = { 2 }
+            for line in text:gmatch "[^\n]+" do
+                local n = require("cjson").decode(line).object.spec.replicas
+                if seen[#seen] ~= n then
+                    seen[#seen + 1] = n
+                end
+            end
+            return seen
+        end
+
+        local function owners()
+            local found = {}
+            for _, entry in ipairs(plane:get("deployments", namespace, "d").metadata.managedFields) do
+                local spec = entry.fieldsV1["f:spec"]
+                if spec and spec["f:replicas"] then
+                    found[#found + 1] = entry.manager:match "^tidelock" or entry.manager
+                end
+            end
+            return table.concat(found, " ")
+        end
+
+        before_each(function()
+            path = ("/apis/apps/v1/namespaces/%s/deployments/d"):format(namespace)
+            put(deployment)
+            start()
+            create("w", { autoscale = false, seconds = 1 })
+            await(2)
+        end)
+
+        local scalers = {
+            ["a PUT of the scale subresource"] = function(n)
+                eventually(5, "nobody writes in between", function()
+                    local scale = plane.api:json("GET", path .. "/scale")
+                    scale.spec.replicas = n
+                    return plane.api:json("PUT", path .. "/scale?fieldManager=hpa", scale)
+                end)
+            end,
+            ["a merge patch of the scale subresource"] = function(n)
+                plane.api:json("PATCH", path .. "/scale?fieldManager=hpa", { spec = { replicas = n } }, "application/merge-patch+json")
+            end,
+            ["a merge patch of the Deployment"] = function(n)
+                plane.api:json("PATCH", path .. "?fieldManager=hpa", { spec = { replicas = n } }, "application/merge-patch+json")
+            end,
+        }
+        for how, scale in pairs(scalers) do
+            it("goes to an autoscaler that writes by " .. how .. ", never through the default, and back", function()
+                local version = plane:get("deployments", namespace, "d").metadata.resourceVersion
+                scale(5)
+                await(2) -- it is the script's
+                set("w", { autoscale = true })
+                process.sleep(0.5)
+                assert.equal(2, replicas()) -- nobody has written it yet
+                set("w", { seconds = 2 })
+                await_seconds(2)
+                assert.equal(2, replicas())
+                for n = 5, 7 do
+                    scale(n)
+                    set("w", { seconds = n })
+                    await_seconds(n)
+                    process.sleep(0.3)
+                    assert.equal(n, replicas())
+                end
+                assert.equal("hpa", owners())
+                set("w", { autoscale = false })
+                await(2)
+                assert.equal("2 5 2 5 6 7 2", table.concat(history(version), " "))
+                assert.equal(0, #host:log_matching "pass failed", host:log_text())
+            end)
+        end
+
+        it("is given up at once to who has applied the same number", function()
+            local function apply(n)
+                assert(plane.api:json("PATCH", path .. "?fieldManager=hpa",
+                    ('{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":%d}}'):format(n),
+                    "application/apply-patch+yaml"))
+            end
+            apply(2)
+            set("w", { autoscale = true })
+            eventually(10, "the script owns it no more", function()
+                return owners() == "hpa", owners()
+            end)
+            assert.equal(2, replicas())
+            apply(4) -- no conflict
+            set("w", { seconds = 9 })
+            await_seconds(9)
+            assert.equal(4, replicas())
+        end)
+
+        it("costs a restart nothing while nobody has taken it", function()
+            set("w", { autoscale = true })
+            process.sleep(0.5)
+            mark = plane.audit:mark()
+            host:stop()
+            host = functional.host.start { plane = plane }
+            host:await_ready()
+            process.sleep(1.5)
+            local writes = widgets.writes(plane, mark, namespace)
+            assert.equal(0, #writes, functional.audit.describe(writes))
+            assert.equal(2, replicas())
+        end)
+    end)
+
+    it("of any other field goes in two steps: the other sets it, then the script leaves it out", function()
+        put [[ return { apply = { cm("c", o.spec.data) } }]]
+        start()
+        create("w", { data = { shared = "1", own = "1", stays = "1" } })
+        await_data("c", { shared = "1", own = "1", stays = "1" })
+        plane.api:json("PATCH", config_map_path("c", "fieldManager=alice"),
+            { apiVersion = "v1", kind = "ConfigMap", metadata = { name = "c" }, data = { shared = "1" } },
+            "application/apply-patch+yaml")
+        set("w", { data = { shared = functional.null, own = functional.null } })
+        await_data("c", { shared = "1", stays = "1" })
+        plane.api:json("PATCH", config_map_path("c", "fieldManager=alice"),
+            { apiVersion = "v1", kind = "ConfigMap", metadata = { name = "c" }, data = { shared = "2" } },
+            "application/apply-patch+yaml") -- no conflict
+        process.sleep(1)
+        assert.same({ shared = "2", stays = "1" }, data "c")
     end)
 
     describe("of children", function()
@@ -324,6 +438,102 @@ data: {key: v, legacy: old}
             end
             deleted.held, deleted.d, deleted.s = nil, nil, nil
             assert.same({}, deleted)
+        end)
+
+        it("lets five hundred go at once: by their UIDs, a few at a time, and it is said", function()
+            put [[
+    local children = { cm("stays", { a = "1" }) }
+    for i = 1, o.spec.count do
+      children[i + 1] = cm("c" .. i, { a = "1" })
+    end
+    return { apply = children }]]
+            start()
+            create("w", { count = 500 })
+            eventually(30, "all are there", function()
+                return #plane:list("configmaps", namespace) >= 502, #plane:list("configmaps", namespace)
+            end)
+            local uids = {}
+            for _, item in ipairs(plane:list("configmaps", namespace)) do
+                uids[item.metadata.name] = item.metadata.uid
+            end
+            mark = plane.audit:mark()
+            set("w", { count = 0 })
+            eventually(30, "they are gone", function()
+                return #plane:list("configmaps", namespace) == 2, #plane:list("configmaps", namespace)
+            end)
+            await_event("w", "Pruned", "500 children")
+            local deletes, others = 0, 0
+            for _, write in ipairs(widgets.writes(plane, mark, namespace)) do
+                local options = write.entry.requestObject
+                if write.entry.verb == "delete" then
+                    deletes = deletes + 1
+                    assert.equal(uids[write.entry.objectRef.name], options.preconditions.uid)
+                    assert.equal("Background", options.propagationPolicy)
+                else
+                    others = others + 1
+                end
+            end
+            assert.equal(500, deletes)
+            assert.equal(0, others)
+            assert.truthy(data "stays")
+        end)
+
+        it("deletes no object that has taken the place of one of them", function()
+            put [[
+    if o.spec.drop then
+      return { apply = {} }
+    end
+    return { apply = { cm("c", { a = "1" }) } }]]
+            start()
+            create "w"
+            await_data("c", { a = "1" })
+            local labels = plane:get("configmaps", namespace, "c").metadata.labels
+            host:signal "STOP" -- it sees nothing of this
+            plane:delete("configmaps", namespace, "c")
+            plane:create("configmaps", namespace, { metadata = { name = "c", labels = labels }, data = { hers = "1" } })
+            set("w", { drop = true })
+            host:signal "CONT"
+            process.sleep(2)
+            assert.same({ hers = "1" }, data "c")
+        end)
+
+        it("waits for the right to delete them, and says so", function()
+            -- a script of its own: the host remembers that it has children of a kind it has no right to later
+            plane:put_scripts("rights", { ["rights.lua"] = widgets.script("rights", [[
+    return { apply = o.spec.drop and { cm("d", { a = "1" }) } or { { apiVersion = "v1", kind = "PodTemplate",
+      metadata = { name = "c" }, template = { spec = { containers = { { name = "c", image = "i" } } } } } } }]]) })
+            local function rights(verbs)
+                plane:apply_text(([[
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: tidelock-ownership}
+rules:
+- {apiGroups: [""], resources: [podtemplates], verbs: [%s]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: tidelock-ownership}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tidelock-ownership}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
+]]):format(verbs))
+            end
+            local function there()
+                return plane.api:json("GET", ("/api/v1/namespaces/%s/podtemplates/c"):format(namespace))
+            end
+            rights "get, list, watch, create, patch"
+            start()
+            create "w"
+            eventually(10, "the child is there", there)
+            set("w", { drop = true })
+            await_event("w", "delete v1/PodTemplate", "forbidden")
+            await_data("d", { a = "1" }) -- the others go on
+            assert.truthy(there())
+            rights "get, list, watch, create, patch, delete"
+            set("w", { touched = true })
+            eventually(10, "the child is gone", function()
+                return not there()
+            end)
+            plane:kubectl { "delete", "clusterrole,clusterrolebinding", "tidelock-ownership" }
         end)
 
         it("crosses scopes, and lasts as long as the subject", function()

@@ -131,15 +131,25 @@ bool plan_is_noop(const struct plan_input *in, const struct object *live, const 
     return noop;
 }
 
-static void read_events(struct plan *p, const json *events)
+static void add_event(struct plan *p, const char *type, const char *reason, const char *message)
 {
+    p->events[p->event_count++] =
+        (struct plan_event){.type = xstrdup(type), .reason = xstrdup(reason), .message = xstrdup(message)};
+}
+
+// The script's, and one of the host's own where so many children go that it may be a mistake.
+static void set_events(struct plan *p, const json *events)
+{
+    enum { PRUNED_TOLD = 20 };
+    char text[100];
     p->events = xcalloc(json_count(events) + 1, sizeof p->events[0]);
-    for (struct json_iter i = json_iter(events); json_next(&i);) {
-        struct plan_event *ev = &p->events[p->event_count++];
-        ev->type = xstrdup(json_get_str(i.value, "type"));
-        ev->reason = xstrdup(json_get_str(i.value, "reason"));
-        ev->message = xstrdup(json_get_str(i.value, "message"));
-    }
+    for (struct json_iter i = json_iter(events); json_next(&i);)
+        add_event(p, json_get_str(i.value, "type"), json_get_str(i.value, "reason"),
+                  json_get_str(i.value, "message"));
+    if (p->pruned < PRUNED_TOLD)
+        return;
+    snprintf(text, sizeof text, "%zu children that the script no longer returns are deleted", p->pruned);
+    add_event(p, "Normal", "Pruned", text);
 }
 
 int plan_make(const struct plan_input *in, struct plan **ret, struct err *e)
@@ -161,7 +171,7 @@ int plan_make(const struct plan_input *in, struct plan **ret, struct err *e)
         plan_finalization(p, in);
     else
         plan_finalizer(p, in);
-    read_events(p, json_get(in->result, "events"));
+    set_events(p, json_get(in->result, "events"));
     p->requeue_us = json_get_int(in->result, "requeue_after_us", 0);
     if (in->types != NULL && in->types->awaited) {
         plan_free(p);

@@ -60,6 +60,7 @@ struct plan {
     size_t count, cap;
     struct plan_event *events;
     size_t event_count;
+    size_t pruned;      // children that are deleted because they are no longer returned
     bool unreachable;   // there are children that the garbage collector does not reach
     bool ordered;       // there are children that waited for others
     bool finalizing;    // the subject is being deleted

@@ -270,7 +270,9 @@ void plan_children(struct plan *p, const struct plan_input *in, const json *appl
         waits |= s.items[i].live == NULL && s.items[i].blocked;
     }
     p->unfinished |= waits && p->count > 0; // what is written now may be all that it waits for
+    size_t writes = p->count;
     if (complete)
         plan_delete_children(p, in, &s, false);
+    p->pruned = p->count - writes;
     child_set_fini(&s);
 }
