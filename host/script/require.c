@@ -53,10 +53,18 @@ static void run(lua_State *L, int loaded, const struct code *code, bool bundled)
     lua_rawset(L, loaded);
 }
 
+static const char *check_name(lua_State *L)
+{
+    size_t n;
+    const char *name = luaL_checklstring(L, 1, &n);
+    luaL_argcheck(L, strlen(name) == n, 1, "the name of a module has no NUL");
+    return name;
+}
+
 // (name, environment) -> the chunk of a file next to the script, not run yet; nil when there is none.
 static int on_chunk(lua_State *L)
 {
-    const char *name = luaL_checkstring(L, 1);
+    const char *name = check_name(L);
     luaL_checktype(L, 2, LUA_TTABLE);
     const struct program_code *files = sandbox_code(L);
     const struct code *code = files != NULL ? program_code_find(files, name) : NULL;
@@ -88,7 +96,7 @@ static int push_native(lua_State *L, int loaded)
 
 int require_module(lua_State *L)
 {
-    const char *name = luaL_checkstring(L, 1);
+    const char *name = check_name(L);
     lua_settop(L, 1);
     push_loaded(L);
     if (lua_toboolean(L, lua_upvalueindex(1)) && lua_isboolean(L, lua_upvalueindex(1)) &&
@@ -107,7 +115,10 @@ int require_module(lua_State *L)
     push_key(L, code);
     lua_rawget(L, 2);
     if (lua_touserdata(L, -1) == &running)
-        return luaL_error(L, "module '%s' requires itself, directly or through others", name);
+        return luaL_error(L,
+                          "module '%s' requires itself, directly or through others, or has raised an error "
+                          "before",
+                          name);
     if (lua_isnil(L, -1))
         run(L, 2, code, bundled);
     return 1;

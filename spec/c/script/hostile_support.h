@@ -28,18 +28,42 @@ struct hostile {
     const char *name;
     unsigned ends; // BIT of each end that is right
     const char *body;
+    const char *module; // text of the file m.lua beside it, or NULL
 };
 
 struct outcome {
     char problem[2048];
 };
 
+// NULL when it does not load.
+static inline struct program *hostile_program(const struct hostile *h)
+{
+    static const char back[] = "return require 'm'";
+    if (h->module == NULL)
+        return support_program(h->body);
+    char *text =
+        xasprintf("return {subject = 'v1/ConfigMap', reconcile = function(object, world)\n%s\nend}", h->body);
+    struct program_file files[] = {{"m.lua", h->module, strlen(h->module)},
+                                   {"back.lua", back, sizeof(back) - 1}};
+    struct program_options o = {.main = {"t.lua", text, strlen(text)}, .modules = files, .module_count = 2};
+    struct program *p = NULL;
+    struct err e = {0};
+    if (program_new(&o, &p, &e) < 0)
+        print_error("%s: %s\n", h->name, e.text);
+    free(text);
+    return p;
+}
+
 static inline void run_hostile(struct pass_runner *r, const struct hostile *h, struct outcome *ret)
 {
-    struct program *p = support_program(h->body);
+    struct program *p = hostile_program(h);
     struct fake_world w = {0};
     struct pass_output out;
     struct pass_limits limits = {.cpu_us = CPU_US};
+    if (p == NULL) {
+        snprintf(ret->problem, sizeof(ret->problem), "%s: does not load", h->name);
+        return;
+    }
     support_run(r, p, &w, &limits, &out);
     if ((h->ends & BIT(out.end)) == 0)
         snprintf(ret->problem, sizeof(ret->problem), "%s: ended %s: %s", h->name, pass_end_name(out.end),

@@ -302,6 +302,16 @@ static void *load_sources(void *arg)
         {"return ", "a", "", "", "", 1000000},
         {"", "\n", "return (", "", "", 1000000},
         {"", ";", "", "", "", 100000},
+        {"", "x = 'k%d' ", "", "", "", 70000},
+        {"", "x = %d.5 ", "", "", "", 70000},
+        {"", "local a%d = 1 ", "local function f() ", "a%d = 1 ", "end", 150},
+        {"", "local function f%d() end ", "", "", "", 300},
+        {"", "repeat local x = function() return x end ", "", "until x ", "", 300},
+        {"x = 1", ", 1", "", "", "", 100000},
+        {"x", ", x", " = 1", "", "", 100000},
+        {"x", "'a'", "", "", "", 100000},
+        {"return ", "#", "x", "", "", 100000},
+        {"if x then ", "elseif x == %d then ", "end", "", "", 100000},
     };
     int *problems = arg;
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
