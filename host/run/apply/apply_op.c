@@ -419,7 +419,7 @@ static bool is_hole(const struct api_status *why)
 
 static void give_up_emptying(struct apply_op *o, const struct client_result *res)
 {
-    if (res->failure != NULL)
+    if (res->failure != NULL && res->failure->http != 404)
         fail(o, res->failure); // otherwise what the apply was refused for stands there
     count(o, res->status);
     end_write(o, NULL);
@@ -461,7 +461,8 @@ static void on_to_be_emptied(void *ud, struct client_result *res)
 // True: another request is on its way.
 static bool empties(struct apply_op *o, const struct client_result *res)
 {
-    if (!is_hole(res->failure) || o->emptied)
+    if (!is_hole(res->failure) || o->emptied ||
+        o->op->uid == NULL) // NULL: it is to be made, nothing is there
         return false;
     o->emptied = true;
     fail(o, res->failure);

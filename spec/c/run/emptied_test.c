@@ -124,12 +124,30 @@ static void what_comes_meanwhile_stays(void **unused)
     sim_fini(&s);
 }
 
+// The server's own words stay when there is nothing to look at.
+static void what_is_refused_at_birth_is_told(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    things_start(
+        &s,
+        "return { apply = { { apiVersion = 'x.test/v1', kind = 'Sample', metadata = { name = 'new' },\n"
+        "  spec = require('tidelock.json').decode(o.spec.want) } } }",
+        "");
+    sim_apply(&s, "kubectl", crd);
+    wish(&s, "{\"m\":{\"a\":null}}");
+    assert_int_equal(things_events(&s, "default", "ApplyFailed", "not found"), 0);
+    assert_int_equal(things_events(&s, "default", "ApplyFailed", "spec.m.a"), 1);
+    sim_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_strangers_map),
         cmocka_unit_test(where_anything_goes),
         cmocka_unit_test(what_comes_meanwhile_stays),
+        cmocka_unit_test(what_is_refused_at_birth_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
