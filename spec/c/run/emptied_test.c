@@ -124,6 +124,20 @@ static void what_comes_meanwhile_stays(void **unused)
     sim_fini(&s);
 }
 
+static enum apiserver_fault refuse_null(struct sim *s, const struct apiserver_passage *p,
+                                        struct apiserver_answer *ret_answer)
+{
+    (void)s;
+    if (p->answered || strcmp(p->method, "PATCH") != 0 || strstr(p->path, "/samples/new") == NULL)
+        return APISERVER_PASS;
+    *ret_answer = (struct apiserver_answer){
+        .status = 422,
+        .body =
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"reason\":\"Invalid\","
+            "\"code\":422,\"message\":\"spec.s[1]: Invalid value: \\\"null\\\": must be of type string\"}"};
+    return APISERVER_ANSWER;
+}
+
 // The server's own words stay when there is nothing to look at.
 static void what_is_refused_at_birth_is_told(void **unused)
 {
@@ -135,9 +149,10 @@ static void what_is_refused_at_birth_is_told(void **unused)
         "  spec = require('tidelock.json').decode(o.spec.want) } } }",
         "");
     sim_apply(&s, "kubectl", crd);
-    wish(&s, "{\"m\":{\"a\":null}}");
+    s.fault = refuse_null;
+    wish(&s, "{\"s\":[\"a\",null]}");
     assert_int_equal(things_events(&s, "default", "ApplyFailed", "not found"), 0);
-    assert_int_equal(things_events(&s, "default", "ApplyFailed", "spec.m.a"), 1);
+    assert_int_equal(things_events(&s, "default", "ApplyFailed", "spec.s[1]"), 1);
     sim_fini(&s);
 }
 
