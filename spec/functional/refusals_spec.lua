@@ -1,0 +1,251 @@
+--- What a real API server does not take: schema faults, most of which it tells with a 500 as if they would pass, fields that
+-- cannot change, and results that are none. Each subject brings one of them, all side by side. The fault is told with its place
+-- on the subject, its siblings go on, the attempts back off, and it heals at once when it is mended.
+local functional = require "spec.functional.support"
+local widgets, eventually, process = functional.widgets, functional.eventually, functional.process
+
+local rights = [[
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: tidelock-refusals}
+rules:
+- apiGroups: ["", apps, batch, rbac.authorization.k8s.io, storage.k8s.io]
+  resources: [secrets, jobs, statefulsets, deployments, services, persistentvolumeclaims, rolebindings]
+  verbs: ["*"]
+- {apiGroups: [rbac.authorization.k8s.io], resources: [roles, clusterroles], verbs: [bind]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: tidelock-refusals}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tidelock-refusals}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
+]]
+
+local makers = [[
+    local name, step = o.metadata.name, o.spec.step or 1
+    local labels = { app = name }
+    local function deployment(container, spec)
+      container.name, container.image = "c", "i"
+      spec = spec or {}
+      spec.replicas, spec.selector = 0, spec.selector or { matchLabels = labels }
+      spec.template = { metadata = { labels = labels }, spec = { containers = { container } } }
+      return { apiVersion = "apps/v1", kind = "Deployment", metadata = { name = name }, spec = spec }
+    end
+]]
+
+-- NAME -> { what the script returns as `bad`, the places and words that are told }
+local faults = {
+    ["top-level"] = { [[bad = cm(name, { a = "1" }) bad.notYet = 1]], "notYet" },
+    ["deep"] = { [[bad = deployment({ ports = { { containerPort = 1, notYet = 1 } } })]], "notYet" },
+    ["boolean"] = { [[bad = cm(name, { a = false })]], "data.a" },
+    ["integer"] = { [[bad = child("Widget", name .. "-bad", { big = "5" })]], "spec.big" },
+    ["list"] = { [[bad = child("Widget", name .. "-bad", { arr = { a = "b" } })]], "spec.arr" },
+    ["map"] = { [[bad = child("Widget", name .. "-bad", { m = { "a" } })]], "spec.m" },
+    ["null"] = { [[bad = child("Widget", name .. "-bad", { arr = { "a", k8s.null } })]], "spec.arr" },
+    ["null-integer"] = { [[bad = child("Widget", name .. "-bad", { big = k8s.null })]], "spec.big" },
+    ["two-ports"] = { [[bad = deployment({ ports = {
+        { containerPort = 80, protocol = "TCP", hostPort = 1 }, { containerPort = 80, protocol = "TCP", hostPort = 2 } } })]], "ports" },
+    ["two-env"] = { [[bad = deployment({ env = { { name = "A", value = "1" }, { name = "A", value = "2" } } })]], "env" },
+    ["unit"] = { [[bad = deployment({ resources = { requests = { cpu = "1gi" } } })]], "requests" },
+    ["no-quantity"] = { [[bad = deployment({ resources = { requests = { cpu = "" } } })]], "requests" },
+    ["hexadecimal"] = { [[bad = deployment({ resources = { requests = { cpu = "0x10" } } })]], "requests" },
+    ["negative"] = { [[bad = deployment({ resources = { requests = { cpu = "-1" } } })]], "requests" },
+    ["large"] = { [[local x = ("x"):rep(1024 * 1024) bad = child("Plain", name, { a = x, b = x })]], "large" },
+    ["no-name"] = { [[bad = cm("Not A Name", { a = "1" })]], "Not A Name" },
+    ["long-label"] = { [[bad = cm(name, { a = "1" }) bad.metadata.labels = { a = ("x"):rep(64) }]], "63" },
+}
+
+-- NAME -> { `bad` by step, words of the message }: the second step is refused.
+local immutable = {
+    ["job"] = { [[bad = { apiVersion = "batch/v1", kind = "Job", metadata = { name = name }, spec = { suspend = true,
+        template = { spec = { restartPolicy = "Never", containers = { { name = "c", image = "i" .. step } } } } } }]], "Job" },
+    ["stateful-set"] = { [[bad = { apiVersion = "apps/v1", kind = "StatefulSet", metadata = { name = name }, spec = { replicas = 0,
+        serviceName = "s" .. step, selector = { matchLabels = labels }, template = { metadata = { labels = labels },
+        spec = { containers = { { name = "c", image = "i" } } } } } }]], "StatefulSet" },
+    ["service"] = { [[bad = { apiVersion = "v1", kind = "Service", metadata = { name = name }, spec = {
+        clusterIP = step == 2 and "10.96.77.78" or nil, ports = { { port = 80 } } } }]], "Service" },
+    ["role-binding"] = { [[bad = { apiVersion = "rbac.authorization.k8s.io/v1", kind = "RoleBinding", metadata = { name = name },
+        roleRef = { apiGroup = "rbac.authorization.k8s.io", kind = "Role", name = "r" .. step },
+        subjects = { { kind = "User", name = "u", apiGroup = "rbac.authorization.k8s.io" } } }]], "RoleBinding" },
+    ["claim"] = { [[bad = { apiVersion = "v1", kind = "PersistentVolumeClaim", metadata = { name = name }, spec = {
+        accessModes = { "ReadWriteOnce" }, storageClassName = "", resources = { requests = { storage = (3 - step) .. "Gi" } } } }]],
+        "PersistentVolumeClaim" },
+    ["secret"] = { [[bad = { apiVersion = "v1", kind = "Secret", metadata = { name = name }, immutable = true,
+        stringData = { a = "v" .. step } }]], "Secret" },
+    ["selector"] = { [[labels.step = tostring(step) bad = deployment({})]], "Deployment" },
+}
+
+functional.describe("refusals", function()
+    local plane, namespace, host, mark
+
+    setup(function()
+        plane = functional.controlplane.shared()
+        widgets.install(plane)
+        widgets.clean(plane)
+        plane:apply_text(rights)
+    end)
+
+    teardown(function()
+        plane:kubectl { "delete", "clusterrole,clusterrolebinding", "tidelock-refusals" }
+        widgets.remove(plane)
+    end)
+
+    before_each(function()
+        namespace = plane:namespace "refusals"
+    end)
+
+    after_each(function()
+        functional.host.stop_all()
+        widgets.clean(plane)
+    end)
+
+    -- A script whose `bad` is that of the subject's name in the table; mended: it makes good ones only.
+    local function script(rows, mended)
+        local makes = {}
+        for name, row in pairs(rows) do
+            makes[#makes + 1] = ("if name == %q then %s end"):format(name, row[1])
+        end
+        table.sort(makes)
+        return widgets.script("refusals", makers .. "    local bad\n" .. (mended and "" or table.concat(makes, "\n"))
+            .. [[
+
+    local good = cm(name .. "-good", { step = tostring(step) })
+    local too = cm(name .. "-too", { a = "1" })
+    return { apply = bad and { good, bad, too } or { good, too } }]])
+    end
+
+    local function start(rows)
+        plane:put_scripts("refusals", { ["refusals.lua"] = script(rows) })
+        mark = plane.audit:mark()
+        host = functional.host.start {
+            plane = plane,
+            args = { "--grant", "refusals=/Secret", "--grant", "refusals=rbac.authorization.k8s.io/RoleBinding", "--script-cpu", "60s" },
+        }
+        host:await_ready()
+        for name in pairs(rows) do
+            plane:create("widgets", namespace, widgets.object("Widget", name, { step = 1 }))
+        end
+    end
+
+    local function await_told(name, words)
+        eventually(20, name .. " is told", function()
+            local told = plane:events_about(name, namespace)
+            return told:find(words, 1, true), told .. host:log_text():sub(-600)
+        end)
+    end
+
+    local function good(name)
+        local sibling = plane:get("configmaps", namespace, name .. "-good")
+        return sibling and plane:get("configmaps", namespace, name .. "-too") and sibling.data.step
+    end
+
+    -- Attempts at the child of that name so far.
+    local function attempts(name)
+        local n = 0
+        for _, write in ipairs(widgets.writes(plane, mark, namespace)) do
+            local ref = write.entry.objectRef
+            n = n + ((ref.name == name or ref.name == name .. "-bad") and ref.subresource ~= "status" and 1 or 0)
+        end
+        return n
+    end
+
+    it("of faults are told with their place, back off, and heal when they are mended", function()
+        start(faults)
+        local started = process.now()
+        for name, row in pairs(faults) do
+            await_told(name, row[2])
+            -- an illegal name or value that is seen before anything is sent may hold back the whole pass
+            eventually(10, "the siblings of " .. name .. " are there", function()
+                return good(name) == "1" or host:log_matching("pass failed", namespace .. "/" .. name, "InvalidResult")[1]
+            end)
+        end
+        process.sleep(math.max(0, 6 - (process.now() - started)))
+        for name in pairs(faults) do
+            assert.is_true(attempts(name) <= 16, name .. " was tried " .. attempts(name) .. " times")
+            assert.equal(1, #host:log_matching("pass failed", '"' .. namespace .. "/" .. name .. '"'), name)
+        end
+        plane:put_scripts("refusals", { ["refusals.lua"] = script(faults, true) })
+        for name in pairs(faults) do
+            eventually(5, name .. " is healed", function()
+                local conditions = plane:get("widgets", namespace, name).status.conditions
+                return good(name) == "1" and conditions[1].status == "True"
+            end)
+        end
+    end)
+
+    it("of changes that are not possible are told, back off, and leave the siblings alone", function()
+        start(immutable)
+        for name in pairs(immutable) do
+            eventually(20, name .. " is made", function()
+                return good(name) == "1" and attempts(name) >= 1
+            end)
+        end
+        process.sleep(1)
+        mark = plane.audit:mark()
+        for name in pairs(immutable) do
+            plane:patch("widgets", namespace, name, { spec = { step = 2 } })
+        end
+        for name, row in pairs(immutable) do
+            await_told(name, row[2])
+            eventually(10, "the siblings of " .. name .. " follow", function()
+                return good(name) == "2"
+            end)
+        end
+        process.sleep(3)
+        for name in pairs(immutable) do
+            assert.is_true(attempts(name) <= 14, name .. " was tried " .. attempts(name) .. " times")
+            plane:patch("widgets", namespace, name, { spec = { step = 1 } })
+        end
+        for name in pairs(immutable) do
+            eventually(5, name .. " is healed", function()
+                return plane:get("widgets", namespace, name).status.conditions[1].status == "True"
+            end)
+        end
+    end)
+
+    it("of such changes are none where the child may be replaced, also over a restart", function()
+        local replaced = {}
+        for name, row in pairs(immutable) do
+            replaced[name] = { row[1] .. " bad = { object = bad, replace = true }", row[2] }
+        end
+        start(replaced)
+        for name in pairs(replaced) do
+            eventually(20, name .. " is made", function()
+                return good(name) == "1"
+            end)
+        end
+        -- the old Job stays for a while, and the host dies meanwhile
+        plane:patch("jobs", namespace, "job", { metadata = { finalizers = { "x.test/hold" } } })
+        local uid = plane:get("jobs", namespace, "job").metadata.uid
+        mark = plane.audit:mark()
+        for name in pairs(replaced) do
+            plane:patch("widgets", namespace, name, { spec = { step = 2 } })
+        end
+        eventually(10, "the Job is being deleted", function()
+            return plane:get("jobs", namespace, "job").metadata.deletionTimestamp
+        end)
+        process.sleep(1)
+        assert.is_true(attempts "job" <= 2, attempts "job" .. " writes to an object that is being deleted")
+        host:expect_failure():signal "KILL"
+        host:await_exit(5)
+        host = functional.host.start {
+            plane = plane, args = { "--grant", "refusals=/Secret", "--grant", "refusals=rbac.authorization.k8s.io/RoleBinding" },
+        }
+        host:await_ready()
+        process.sleep(0.5)
+        plane:patch("jobs", namespace, "job", { metadata = { finalizers = functional.null } })
+        local checks = {
+            job = function() return plane:get("jobs", namespace, "job").metadata.uid ~= uid end,
+            service = function() return plane:get("services", namespace, "service").spec.clusterIP == "10.96.77.78" end,
+            secret = function() return plane:get("secrets", namespace, "secret").data.a == "djI=" end,
+            selector = function() return plane:get("deployments", namespace, "selector").spec.selector.matchLabels.step == "2" end,
+            ["stateful-set"] = function() return plane:get("statefulsets", namespace, "stateful-set").spec.serviceName == "s2" end,
+            claim = function()
+                return plane:get("persistentvolumeclaims", namespace, "claim").spec.resources.requests.storage == "1Gi"
+            end,
+        }
+        for name, check in pairs(checks) do
+            eventually(20, name .. " is another", check)
+        end
+    end)
+end)
