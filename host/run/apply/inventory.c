@@ -31,6 +31,9 @@ struct inventory {
     unsigned failures;
     struct random random;
     struct pending *pending;
+    struct err refused; // why the last write failed
+    unsigned refusals;  // in a row
+    uint64_t write_ms;  // not written before
 };
 
 // The keys of its data, one for each role a kind can have.
@@ -272,6 +275,17 @@ static void tell_pending(struct inventory *i, int r, const struct err *e)
 
 static void start_write(struct inventory *i);
 
+// Each of a script's keys tries again at a time of its own: all together must not ask more often than one.
+static void put_off_write(struct inventory *i, const struct api_status *why, const struct err *e)
+{
+    uint64_t ms = 100ULL << (i->refusals < 9 ? i->refusals : 9);
+    i->refusals++;
+    i->refused = *e;
+    if (why->retry_after_ms > 0 && (uint64_t)why->retry_after_ms > ms)
+        ms = (uint64_t)why->retry_after_ms;
+    i->write_ms = loop_now_ms(client_loop(i->client)) + random_jitter_ms(&i->random, ms, 0.2);
+}
+
 static void on_written(void *ud, struct client_result *res)
 {
     struct inventory *i = ud;
@@ -280,9 +294,11 @@ static void on_written(void *ud, struct client_result *res)
         struct err e = res->failure->err;
         err_prefix(&e, "inventory ConfigMap %s/%s can not be written", i->ns, i->name);
         e.code = res->failure->code;
+        put_off_write(i, res->failure, &e);
         tell_pending(i, e.code, &e);
         return;
     }
+    i->refusals = 0;
     i->written = i->writing;
     if (i->written < i->count) {
         start_write(i);
@@ -319,6 +335,10 @@ void inventory_add(struct inventory *i, const struct inventory_kind *kinds, size
     }
     if (!missing) {
         on_done(ud, 0, NULL);
+        return;
+    }
+    if (i->call == NULL && i->refusals > 0 && loop_now_ms(client_loop(i->client)) < i->write_ms) {
+        on_done(ud, i->refused.code, &i->refused);
         return;
     }
     struct pending *p = xcalloc(1, sizeof *p);

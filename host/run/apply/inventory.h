@@ -44,7 +44,8 @@ bool inventory_has(const struct inventory *i, const char *group, const char *kin
 void inventory_look_again(struct inventory *i, uint64_t ms);
 
 // Makes sure that the kinds stand in there; on_done comes from a later turn, or at once when nothing is
-// missing. The strings are copied.
+// missing, or when it could not be written just now: that is tried at growing intervals only. The strings are
+// copied.
 void inventory_add(struct inventory *i, const struct inventory_kind *kinds, size_t count,
                    void (*on_done)(void *ud, int r, const struct err *e), void *ud);
 

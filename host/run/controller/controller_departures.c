@@ -34,7 +34,7 @@ struct comings_and_goings {
     unsigned scan_failures;
 };
 
-enum { SCAN_AGAIN_MS = 10 * 1000 };
+enum { SCAN_AGAIN_MS = 10 * 1000, SCAN_AGAIN_MAX_MS = 10 * 60 * 1000 }; // doubled each time
 
 // ---- those that are leaving
 
@@ -248,8 +248,12 @@ static void on_scan_end(void *ud, const struct api_status *why)
     struct comings_and_goings *g = c->goings;
     metadata_list_free(g->scan);
     g->scan = NULL;
-    if (why != NULL && g->scan_failures++ < 30) {
-        loop_timer_start(g->scan_again, SCAN_AGAIN_MS);
+    if (why != NULL && why->http != 404) { // 404: the kind has just vanished
+        uint64_t ms = (uint64_t)SCAN_AGAIN_MS << (g->scan_failures < 6 ? g->scan_failures : 6);
+        LOG_(g->scan_failures++ == 0 ? LOG_WARN : LOG_DEBUG,
+             "subjects that left the script's selector can not be looked for yet",
+             F_STR("script", c->script->name), F_STR("error", why->err.text));
+        loop_timer_start(g->scan_again, ms < SCAN_AGAIN_MAX_MS ? ms : SCAN_AGAIN_MAX_MS);
         return;
     }
     g->scan_failures = 0;

@@ -10,13 +10,15 @@
 #include "base/random.h"
 #include "base/strset.h"
 
-enum { AT_ONCE = 4, BUSY_MS = 200, BACKOFF_MS = 500 };
+enum { AT_ONCE = 4, BUSY_MS = 200, BACKOFF_MS = 500, BACKOFF_MAX_MS = 128 * 1000 };
 
 struct departure {
     struct departures *set;
     struct object *last; // +1
     const char *uid;
     struct call *call;
+    unsigned failures; // in a row
+    uint64_t due_ms;   // not asked before
     UT_hash_handle hh;
 };
 
@@ -24,8 +26,8 @@ struct departures {
     struct departures_options o;
     struct departure *all; // in order of coming
     size_t asking;
-    unsigned failures; // in a row
-    bool waiting;      // back-off
+    unsigned failures; // of the server's, in a row: it answers nobody
+    uint64_t due_ms;   // nobody is asked for before
     struct loop_timer *timer;
     struct random random;
 };
@@ -99,17 +101,32 @@ void departures_add(struct departures *d, struct object *last)
 
 // ---- asking
 
-static void put_off(struct departures *d, const struct departure *x, const struct api_status *why)
+static uint64_t now_of(const struct departures *d)
 {
-    uint64_t ms = (uint64_t)BACKOFF_MS << (d->failures < 8 ? d->failures : 8);
-    if (why->retry_after_ms > 0 && (uint64_t)why->retry_after_ms > ms)
-        ms = (uint64_t)why->retry_after_ms;
+    return loop_now_ms(client_loop(d->o.client));
+}
+
+static uint64_t backoff_ms(struct departures *d, unsigned failures, const struct api_status *why)
+{
+    uint64_t ms = (uint64_t)BACKOFF_MS << (failures < 8 ? failures : 8);
+    ms = random_jitter_ms(&d->random, ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS, 0.2);
+    return why->retry_after_ms > 0 && (uint64_t)why->retry_after_ms > ms ? (uint64_t)why->retry_after_ms : ms;
+}
+
+// One that is refused does not hold up the others; a server that is ill is left alone by all.
+static void put_off(struct departure *x, const struct api_status *why)
+{
+    struct departures *d = x->set;
+    uint64_t now = now_of(d);
+    bool ill = why->http == 0 || why->http == 429 || why->http >= 500;
+    x->due_ms = now + backoff_ms(d, x->failures++, why);
+    if (ill && now >= d->due_ms) // those asked side by side count once
+        d->due_ms = now + backoff_ms(d, d->failures++, why);
+    if (!ill)
+        d->failures = 0;
     log_debug("it is not known what became of a subject", F_STR("kind", object_gvk(x->last)->text),
               F_STR("namespace", object_namespace(x->last)), F_STR("name", object_name(x->last)),
               F_STR("error", why->err.text));
-    d->failures++;
-    d->waiting = true;
-    loop_timer_start(d->timer, random_jitter_ms(&d->random, ms, 0.2));
 }
 
 static void on_found(struct departure *x, const json *node)
@@ -134,13 +151,12 @@ static void on_answer(void *ud, struct client_result *res)
     x->call = NULL;
     d->asking--;
     if (res->failure != NULL && res->failure->http != 404) {
-        put_off(d, x, res->failure);
-        return;
+        put_off(x, res->failure);
+    } else {
+        d->failures = 0;
+        on_found(x, json_root(res->doc));
     }
-    d->failures = 0;
-    on_found(x, json_root(res->doc));
-    if (!d->waiting)
-        ask_all(d);
+    ask_all(d);
 }
 
 static bool ask(struct departure *x)
@@ -168,13 +184,17 @@ static void ask_all(void *ud)
 {
     struct departures *d = ud;
     struct departure *x, *next;
-    bool busy = false;
-    d->waiting = false;
+    uint64_t now = now_of(d), due = UINT64_MAX; // of the first that waits
     for (x = d->all; x != NULL && d->asking < AT_ONCE; x = next) {
+        uint64_t then = x->due_ms > d->due_ms ? x->due_ms : d->due_ms;
         next = x->hh.next;
-        if (x->call == NULL)
-            busy |= !ask(x);
+        if (x->call != NULL)
+            continue;
+        if (then <= now && !ask(x))
+            then = now + BUSY_MS;
+        if (then > now && then < due)
+            due = then;
     }
-    if (busy && !loop_timer_active(d->timer))
-        loop_timer_start(d->timer, BUSY_MS);
+    if (due != UINT64_MAX)
+        loop_timer_start(d->timer, due - now);
 }
