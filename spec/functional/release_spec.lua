@@ -195,6 +195,124 @@ functional.describe("what is given back", function()
     end)
 end)
 
+functional.describe("a script that is taken away", function()
+    local plane, namespace
+
+    local hook = [[
+return {
+  name = "leaves",
+  subject = "cache.example.com/v1alpha1/Memcached",
+  reconcile = function(memcached, world)
+    return { apply = { { apiVersion = "v1", kind = "ConfigMap", metadata = { name = memcached.metadata.name .. "-note" },
+      data = { text = "one" } } } }
+  end,
+  finalize = function(memcached, world)
+    if not world.get("v1/ConfigMap", "gate") then
+      error("no gate yet", 0)
+    end
+    return { done = true }
+  end,
+}
+]]
+
+    local function finalizers(name)
+        local object = plane:get("memcacheds", namespace, name)
+        return object and #(object.metadata.finalizers or {})
+    end
+
+    local function release(...)
+        return process.run { functional.host.binary(), "release", "--kubeconfig", plane:kubeconfig "admin", ... }
+    end
+
+    setup(function()
+        plane = functional.controlplane.shared()
+        plane:clean()
+    end)
+
+    before_each(function()
+        namespace = plane:namespace "leaves"
+        plane:put_scripts("leaves", { ["leaves.lua"] = hook })
+        functional.host.start({ plane = plane }):await_ready()
+        for i = 1, 12 do
+            plane:create("memcacheds", namespace, functional.memcached("m" .. i))
+        end
+        eventually(10, "all have their child and finalizer", function()
+            for i = 1, 12 do
+                if not functional.note(plane, namespace, "m" .. i) or finalizers("m" .. i) ~= 1 then
+                    return nil, "m" .. i
+                end
+            end
+            return true
+        end)
+        plane:patch("memcacheds", namespace, "m1", { metadata = { finalizers = {
+            "x.test/hers", plane:get("memcacheds", namespace, "m1").metadata.finalizers[1], } } })
+        plane:delete("memcacheds", namespace, "m11")
+        plane:delete("memcacheds", namespace, "m12")
+        eventually(10, "the hook fails", function()
+            return plane:events_about("m11", namespace):find("no gate yet", 1, true)
+        end)
+        assert.equal(1, finalizers "m11")
+    end)
+
+    after_each(function()
+        functional.host.stop_all()
+        release("leaves")
+        plane:clean()
+    end)
+
+    -- Ten live subjects and two that are being deleted: all are let go of, nothing that lives is deleted.
+    local function assert_released()
+        local code, printed, complained = release("leaves")
+        assert.equal(0, code, printed .. complained)
+        eventually(10, "those that were being deleted are gone", function()
+            return finalizers "m11" == nil and finalizers "m12" == nil
+        end)
+        assert.same({ "x.test/hers" }, plane:get("memcacheds", namespace, "m1").metadata.finalizers)
+        for i = 2, 10 do
+            local object = plane:get("memcacheds", namespace, "m" .. i)
+            assert.is_nil(object.metadata.finalizers)
+            assert.is_nil(object.metadata.deletionTimestamp)
+            assert.equal("one", functional.note(plane, namespace, "m" .. i))
+        end
+        plane:patch("memcacheds", namespace, "m1", { metadata = { finalizers = functional.null } })
+    end
+
+    it("while the host runs keeps its finalizers, also of what is being deleted, until it is released", function()
+        plane:delete("configmaps", "tidelock-system", "leaves")
+        process.sleep(3)
+        for _, name in ipairs { "m2", "m11", "m12" } do
+            assert.equal(1, finalizers(name))
+        end
+        functional.host.stop_all()
+        assert_released()
+    end)
+
+    it("while no host runs is found by the next one, which says what to do", function()
+        functional.host.stop_all()
+        plane:delete("configmaps", "tidelock-system", "leaves")
+        local host = functional.host.start { plane = plane }
+        host:await_ready()
+        host:await_log(15, "tidelock release leaves --namespace-of-script tidelock-system")
+        for _, name in ipairs { "m2", "m11", "m12" } do
+            assert.equal(1, finalizers(name))
+        end
+        assert_released() -- beside the running host
+    end)
+
+    it("and comes back goes on where it was", function()
+        plane:delete("configmaps", "tidelock-system", "leaves")
+        process.sleep(1)
+        plane:create("configmaps", namespace, { metadata = { name = "gate" } })
+        assert.equal(1, finalizers "m11")
+        plane:put_scripts("leaves", { ["leaves.lua"] = hook })
+        eventually(15, "those that were being deleted are gone", function()
+            return finalizers "m11" == nil and finalizers "m12" == nil
+        end)
+        assert.equal(1, finalizers "m2")
+        plane:patch("memcacheds", namespace, "m1", { metadata = { finalizers = functional.null } })
+    end)
+end)
+
 functional.describe("world.secret_value", function()
     local plane, namespace
 

@@ -27,6 +27,10 @@ return {
         events[30 + i] = k8s.event("Warning", "Counted", "number " .. i)
       end
       return { events = events }
+    elseif what == "again" then
+      return { events = { k8s.event("Normal", size % 2 == 0 and "Even" or "Odd", "the same each time") } }
+    elseif what == "odd" then
+      return { events = { k8s.event("Normal", ("R"):rep(200), "a long reason"), k8s.event("Warning", "Blank", "") } }
     end
     return { status = { readyReplicas = size } }
   end,
@@ -181,6 +185,79 @@ functional.describe("reports", function()
         end)
         assert.equal(11, counted)
         assert.equal(1, combined)
+    end)
+
+    it("equal events by one object with a series, in times of six digits", function()
+        plane:create("memcacheds", namespace, functional.memcached("a", { size = 1, image = "fine" }))
+        eventually(10, "the subject has a status", function()
+            return plane:get("memcacheds", namespace, "a").status
+        end)
+        local mark = plane.audit:mark()
+        for i = 1, 200 do -- new against the result before it, each time
+            image("a", "again", 2 + i % 2)
+        end
+        local function event(reason)
+            local path = ("/apis/events.k8s.io/v1/namespaces/%s/events"):format(namespace)
+            for _, item in ipairs(plane.api:json("GET", path).items) do
+                if item.reason == reason then
+                    return item
+                end
+            end
+        end
+        local odd = eventually(60, "there is a series", function()
+            local found = event "Odd"
+            return found and found.series and found.series.count >= 20 and found, found and require("cjson").encode(found.series)
+        end)
+        local six = "^%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d:%d%d%.%d%d%d%d%d%dZ$"
+        assert.matches(six, odd.eventTime)
+        assert.matches(six, odd.series.lastObservedTime)
+        assert.equal("the same each time", odd.note)
+        local writes = 0
+        for _, write in ipairs(plane.audit:writes_since(mark)) do
+            writes = writes + (write.text:find(" events ", 1, true) and 1 or 0)
+            assert.is_nil(write.text:find(" events .* [45]%d%d$"), write.text)
+        end
+        assert.is_true(writes <= 10, writes .. " writes of Events")
+    end)
+
+    it("events with odd reasons as far as the server takes them, and of an object that is gone", function()
+        plane:create("memcacheds", namespace, functional.memcached("a", { size = 1, image = "fine" }))
+        eventually(10, "the subject has a status", function()
+            return plane:get("memcacheds", namespace, "a").status
+        end)
+        image("a", "odd", 2)
+        plane:delete("memcacheds", namespace, "a")
+        process.sleep(1.5)
+        for _, found in ipairs((events "a")) do
+            assert.is_true(#found.reason <= 128)
+        end
+        -- the key is in nobody's way
+        plane:create("memcacheds", namespace, functional.memcached("b", { size = 1, image = "fine" }))
+        eventually(10, "the next one has a status", function()
+            return plane:get("memcacheds", namespace, "b").status
+        end)
+    end)
+
+    it("nothing that a pass waits for: without the right to write Events all else goes on", function()
+        local path = "/apis/rbac.authorization.k8s.io/v1/clusterroles/tidelock"
+        local role = plane.api:json("GET", path)
+        for _, rule in ipairs(role.rules) do
+            rule.verbs = rule.resources[1] == "events" and { "get" } or rule.verbs
+        end
+        plane.api:json("PUT", path, role)
+        plane:create("memcacheds", namespace, functional.memcached("a", { size = 1, image = "fine" }))
+        eventually(10, "the subject has a status", function()
+            return plane:get("memcacheds", namespace, "a").status
+        end)
+        image("a", "many", 1)
+        image("a", "error", 1)
+        await_reconciled("a", "False", "ScriptError")
+        image("a", "fine", 7)
+        eventually(5, "it goes on", function()
+            return plane:get("memcacheds", namespace, "a").status.readyReplicas == 7
+        end)
+        assert.equal(0, #events "a")
+        plane:apply_file "spec/controlplane/host-rbac.yaml"
     end)
 
     it("events about cluster-scoped objects in namespace default", function()
