@@ -30,7 +30,7 @@ functional.describe("ownership", function()
     end
 
     local function start()
-        host = functional.host.start { plane = plane }
+        host = functional.host.start { plane = plane, args = { "--grant", "own=/Secret" } }
         host:await_ready()
         mark = plane.audit:mark()
     end
@@ -200,154 +200,6 @@ data: {key: v, legacy: old}
                 return not data "c"
             end)
         end)
-    end)
-
-    describe("of replicas", function()
-        local deployment = [[
-    return { apply = { { apiVersion = "apps/v1", kind = "Deployment", metadata = { name = "d" }, spec = {
-      replicas = not o.spec.autoscale and 2 or nil, minReadySeconds = o.spec.seconds,
-      selector = { matchLabels = { app = "d" } }, template = { metadata = { labels = { app = "d" } },
-      spec = { containers = { { name = "c", image = "i" } } } } } } } }]]
-        local path
-
-        local function replicas()
-            local object = plane:get("deployments", namespace, "d")
-            return object and object.spec.replicas
-        end
-
-        local function await(n)
-            eventually(10, "it has " .. n .. " replicas", function()
-                return replicas() == n, tostring(replicas())
-            end)
-        end
-
-        local function await_seconds(n)
-            eventually(10, "other fields go on", function()
-                return plane:get("deployments", namespace, "d").spec.minReadySeconds == n
-            end)
-        end
-
-        -- The numbers of replicas that anybody could see, from that version of the Deployment on.
-        local function history(version)
-            local _, text = plane.api:request("GET",
-                ("/apis/apps/v1/namespaces/%s/deployments?watch=1&timeoutSeconds=1&resourceVersion=%s"):format(namespace, version))
-            local seen = { 2 }
-            for line in text:gmatch "[^\n]+" do
-                local n = require("cjson").decode(line).object.spec.replicas
-                if seen[#seen] ~= n then
-                    seen[#seen + 1] = n
-                end
-            end
-            return seen
-        end
-
-        local function owners()
-            local found = {}
-            for _, entry in ipairs(plane:get("deployments", namespace, "d").metadata.managedFields) do
-                local spec = entry.fieldsV1["f:spec"]
-                if spec and spec["f:replicas"] then
-                    found[#found + 1] = entry.manager:match "^tidelock" or entry.manager
-                end
-            end
-            return table.concat(found, " ")
-        end
-
-        before_each(function()
-            path = ("/apis/apps/v1/namespaces/%s/deployments/d"):format(namespace)
-            put(deployment)
-            start()
-            create("w", { autoscale = false, seconds = 1 })
-            await(2)
-        end)
-
-        local scalers = {
-            ["a PUT of the scale subresource"] = function(n)
-                eventually(5, "nobody writes in between", function()
-                    local scale = plane.api:json("GET", path .. "/scale")
-                    scale.spec.replicas = n
-                    return plane.api:json("PUT", path .. "/scale?fieldManager=hpa", scale)
-                end)
-            end,
-            ["a merge patch of the scale subresource"] = function(n)
-                plane.api:json("PATCH", path .. "/scale?fieldManager=hpa", { spec = { replicas = n } }, "application/merge-patch+json")
-            end,
-            ["a merge patch of the Deployment"] = function(n)
-                plane.api:json("PATCH", path .. "?fieldManager=hpa", { spec = { replicas = n } }, "application/merge-patch+json")
-            end,
-        }
-        for how, scale in pairs(scalers) do
-            it("goes to an autoscaler that writes by " .. how .. ", never through the default, and back", function()
-                local version = plane:get("deployments", namespace, "d").metadata.resourceVersion
-                scale(5)
-                await(2) -- it is the script's
-                set("w", { autoscale = true })
-                process.sleep(0.5)
-                assert.equal(2, replicas()) -- nobody has written it yet
-                set("w", { seconds = 2 })
-                await_seconds(2)
-                assert.equal(2, replicas())
-                for n = 5, 7 do
-                    scale(n)
-                    set("w", { seconds = n })
-                    await_seconds(n)
-                    process.sleep(0.3)
-                    assert.equal(n, replicas())
-                end
-                assert.equal("hpa", owners())
-                set("w", { autoscale = false })
-                await(2)
-                assert.equal("2 5 2 5 6 7 2", table.concat(history(version), " "))
-                assert.equal(0, #host:log_matching "pass failed", host:log_text())
-            end)
-        end
-
-        it("is given up at once to who has applied the same number", function()
-            local function apply(n)
-                assert(plane.api:json("PATCH", path .. "?fieldManager=hpa",
-                    ('{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":%d}}'):format(n),
-                    "application/apply-patch+yaml"))
-            end
-            apply(2)
-            set("w", { autoscale = true })
-            eventually(10, "the script owns it no more", function()
-                return owners() == "hpa", owners()
-            end)
-            assert.equal(2, replicas())
-            apply(4) -- no conflict
-            set("w", { seconds = 9 })
-            await_seconds(9)
-            assert.equal(4, replicas())
-        end)
-
-        it("costs a restart nothing while nobody has taken it", function()
-            set("w", { autoscale = true })
-            process.sleep(0.5)
-            mark = plane.audit:mark()
-            host:stop()
-            host = functional.host.start { plane = plane }
-            host:await_ready()
-            process.sleep(1.5)
-            local writes = widgets.writes(plane, mark, namespace)
-            assert.equal(0, #writes, functional.audit.describe(writes))
-            assert.equal(2, replicas())
-        end)
-    end)
-
-    it("of any other field goes in two steps: the other sets it, then the script leaves it out", function()
-        put [[ return { apply = { cm("c", o.spec.data) } }]]
-        start()
-        create("w", { data = { shared = "1", own = "1", stays = "1" } })
-        await_data("c", { shared = "1", own = "1", stays = "1" })
-        plane.api:json("PATCH", config_map_path("c", "fieldManager=alice"),
-            { apiVersion = "v1", kind = "ConfigMap", metadata = { name = "c" }, data = { shared = "1" } },
-            "application/apply-patch+yaml")
-        set("w", { data = { shared = functional.null, own = functional.null } })
-        await_data("c", { shared = "1", stays = "1" })
-        plane.api:json("PATCH", config_map_path("c", "fieldManager=alice"),
-            { apiVersion = "v1", kind = "ConfigMap", metadata = { name = "c" }, data = { shared = "2" } },
-            "application/apply-patch+yaml") -- no conflict
-        process.sleep(1)
-        assert.same({ shared = "2", stays = "1" }, data "c")
     end)
 
     describe("of children", function()
@@ -544,7 +396,9 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
     end
     local there = cm("there", { a = "1" })
     there.metadata.namespace = "%s"
-    return { apply = { cm("here", { a = "1" }), there, child("Room", "%s", { a = "1" }),
+    local secret = { apiVersion = "v1", kind = "Secret", metadata = { name = "there", namespace = there.metadata.namespace },
+      stringData = { a = "1" } }
+    return { apply = { cm("here", { a = "1" }), there, secret, child("Room", "%s", { a = "1" }),
       { apiVersion = "v1", kind = "Namespace", metadata = { name = "%s" } } } }]]):format(elsewhere, made, made))
             plane:put_scripts("rooms", { ["rooms.lua"] = widgets.script("rooms", ([[
     local far = cm("of-room", { a = "1" })
@@ -555,11 +409,12 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
             plane:create("rooms", nil, widgets.object("Room", "parent-" .. namespace, {}))
             local function there()
                 return {
+                    secret = plane:get("secrets", elsewhere, "there") ~= nil,
                     here = data "here" ~= nil, there = data("there", elsewhere) ~= nil, of_room = data "of-room" ~= nil,
                     room = plane:get("rooms", nil, made) ~= nil, namespace = plane:get("namespaces", nil, made) ~= nil,
                 }
             end
-            local all = { here = true, there = true, of_room = true, room = true, namespace = true }
+            local all = { secret = true, here = true, there = true, of_room = true, room = true, namespace = true }
             eventually(15, "all children are there", function()
                 assert.same(all, there(), host:log_text())
                 return true
@@ -595,10 +450,106 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
             plane:delete("widgets", namespace, "w")
             plane:delete("rooms", nil, "parent-" .. namespace)
             eventually(60, "nothing is left", function()
-                assert.same({ here = false, there = false, of_room = false, room = false, namespace = false }, there())
+                assert.same({ secret = false, here = false, there = false, of_room = false, room = false, namespace = false }, there())
                 return true
             end)
             assert.is_nil(plane:get("widgets", namespace, "w"))
         end)
+    end)
+end)
+
+functional.describe("ownership with few rights", function()
+    local plane, namespace
+
+    setup(function()
+        plane = functional.controlplane.start {
+            "--no-controller-manager", "--api-arg", "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+        }
+        widgets.install(plane)
+        widgets.remove(plane) -- the kinds stay
+        plane:apply_text [[
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: tidelock-few}
+rules:
+- {apiGroups: [x.test], resources: [widgets], verbs: [get, list, watch]}
+- {apiGroups: [x.test], resources: [widgets/status], verbs: [get, patch]}
+- {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, create, patch, delete]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: tidelock-few}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tidelock-few}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
+]]
+    end)
+
+    teardown(function()
+        plane:stop()
+    end)
+
+    before_each(function()
+        namespace = plane:namespace "few"
+    end)
+
+    after_each(function()
+        functional.host.stop_all()
+        plane.api:json("DELETE", "/api/v1/namespaces/tidelock-system/configmaps?labelSelector=tidelock.dev%2Fscripts%3Dtrue")
+        for _, item in ipairs(plane:list "widgets") do
+            plane:delete("widgets", item.metadata.namespace, item.metadata.name)
+        end
+    end)
+
+    local function start(body, rest)
+        plane:put_scripts("few", { ["few.lua"] = widgets.script("few", body, rest) })
+        local host = functional.host.start { plane = plane, args = { "--grant", "few=/Secret" } }
+        host:await_ready()
+        plane:create("widgets", namespace, widgets.object("Widget", "w", {}))
+        return host
+    end
+
+    it("goes without the owner's finalizers subresource: the reference blocks nobody", function()
+        local host = start [[
+    return { apply = { cm("c", { a = "1" }), { apiVersion = "v1", kind = "Secret", metadata = { name = "s" },
+      stringData = { a = "hidden" } } }, status = { phase = "Up" } }]]
+        for _, resource in ipairs { "configmaps", "secrets" } do
+            local object = eventually(10, "the child is there", function()
+                return plane:get(resource, namespace, resource == "secrets" and "s" or "c"), host:log_text():sub(-500)
+            end)
+            local reference = object.metadata.ownerReferences[1]
+            assert.equal("w", reference.name)
+            assert.is_true(reference.controller)
+            assert.is_nil(reference.blockOwnerDeletion)
+        end
+        assert.equal(0, #host:log_matching "pass failed", host:log_text())
+        assert.is_nil(host:log_text():find("hidden", 1, true))
+    end)
+
+    it("makes nothing that needs a finalizer which can not be put on, and says so", function()
+        local elsewhere = plane:namespace "few-elsewhere"
+        local host = start(([[
+    local far = { apiVersion = "v1", kind = "Secret", metadata = { name = "far", namespace = "%s" }, stringData = { a = "b" } }
+    return { apply = { far }, status = { phase = "Up" } }]]):format(elsewhere))
+        local told = eventually(10, "an Event tells", function()
+            local text = plane:events_about("w", namespace)
+            return text:find("finalizer", 1, true) and text:find("forbidden", 1, true) and text, text .. host:log_text():sub(-500)
+        end)
+        assert.truthy(told:find("patch", 1, true), told)
+        process.sleep(1)
+        assert.is_nil(plane:get("secrets", elsewhere, "far"))
+    end)
+
+    it("does not reach kinds that were not granted", function()
+        plane:put_scripts("few", { ["few.lua"] = widgets.script("few", [[
+    local secret = { apiVersion = "v1", kind = "Secret", metadata = { name = "s" }, stringData = { a = "b" } }
+    return { apply = { cm("c", { a = "1" }), secret } }]]) })
+        functional.host.start({ plane = plane }):await_ready()
+        plane:create("widgets", namespace, widgets.object("Widget", "w", {}))
+        eventually(10, "an Event tells", function()
+            local text = plane:events_about("w", namespace)
+            return text:find("apply[2]", 1, true) and text:find("--grant", 1, true), text
+        end)
+        assert.truthy(plane:get("configmaps", namespace, "c"))
+        assert.is_nil(plane:get("secrets", namespace, "s"))
     end)
 end)

@@ -90,7 +90,7 @@ kind: ClusterRole
 metadata: {name: tidelock-widgets}
 rules:
 - {apiGroups: [x.test], resources: ["*"], verbs: ["*"]}
-- {apiGroups: [""], resources: [pods, configmaps, services, persistentvolumeclaims, namespaces], verbs: ["*"]}
+- {apiGroups: [""], resources: [pods, configmaps, secrets, services, persistentvolumeclaims, namespaces], verbs: ["*"]}
 - {apiGroups: [apps, networking.k8s.io], resources: ["*"], verbs: ["*"]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
