@@ -67,6 +67,37 @@ int err_prefix(struct err *e, const char *fmt, ...)
     return e->code;
 }
 
+// At most `max` bytes.
+static void add_shortened(char *out, const char *text, size_t max)
+{
+    static const char gap[] = " ... ";
+    size_t n = strlen(text), half = (max - (sizeof gap - 1)) / 2;
+    if (n <= max) {
+        memcpy(out, text, n + 1);
+        return;
+    }
+    size_t head = str_utf8_cut(text, n, half);
+    const char *tail = text + n - half;
+    while (((unsigned char)*tail & 0xc0) == 0x80)
+        tail++;
+    memcpy(out, text, head);
+    memcpy(out + head, gap, sizeof gap - 1);
+    strcpy(out + head + sizeof gap - 1, tail);
+}
+
+void err_join(struct err *e, size_t parts, const char *text)
+{
+    enum { FIRST = 480, LATER = 240, LEAST = 60 };
+    char all[ERR_TEXT_MAX];
+    add_shortened(all, e->text, parts == 1 ? FIRST : ERR_TEXT_MAX - 1);
+    size_t n = strlen(all), room = n + 2 < ERR_TEXT_MAX ? ERR_TEXT_MAX - 1 - n - 2 : 0;
+    if (room < LEAST)
+        return;
+    memcpy(all + n, "; ", 2);
+    add_shortened(all + n + 2, text, room < LATER ? room : LATER);
+    strcpy(e->text, all);
+}
+
 const char *err_name(int code)
 {
     if (code < 0)

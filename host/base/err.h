@@ -4,6 +4,7 @@
 #define BASE_ERR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 // X(code, name, HTTP status it stands for or 0). `name` is what logs, metrics and Lua show.
 #define ERR_LIST(X)                                                                                          \
@@ -53,6 +54,10 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...) __attribute
 
 // Puts "prefix: " before the text that *e already has; returns e->code.
 int err_prefix(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+// Adds "; " and the text of another error to *e, which holds those of `parts` and keeps its code. What is
+// wrong stands at a text's end: of a long one the middle is left out. Without room for it nothing is added.
+void err_join(struct err *e, size_t parts, const char *text);
 
 // Name of a code, given as returned (negative) or positive: "NotFound". Never NULL.
 const char *err_name(int code);

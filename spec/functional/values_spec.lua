@@ -121,11 +121,33 @@ functional.describe("values", function()
             assert.equal("v" .. n, child.spec.m[("k"):rep(n)])
         end
         plane:patch("widgets", namespace, "w", { spec = { lengths = { 1200 } } })
-        host:await_log(10, "pass failed", "Widget keys", "longer than 1024 bytes")
+        host:await_log(10, "pass failed", "Widget keys", "spec.m: the key \\\"kkkkkkkkkk", "(1200 bytes) is longer than 1024 bytes")
         eventually(5, "its sibling goes on", function()
             return plane:get("configmaps", namespace, "sibling").data.lengths == "1"
         end)
         assert.is_nil(plane:get("widgets", namespace, "keys").spec.m[("k"):rep(1200)])
+    end)
+
+    it("are keys that the server refuses, which are named with their child", function()
+        start [[
+    local k = o.spec.key
+    return { apply = {
+      { apiVersion = "v1", kind = "ConfigMap", metadata = { name = "labels", labels = { [k] = "x" } } },
+      { apiVersion = "v1", kind = "ConfigMap", metadata = { name = "annotations", annotations = { [k] = "x" } } },
+      cm("data", { [k] = "x" }), cm("sibling", { a = "1" }),
+    } }]]
+        local key = ("k"):rep(300)
+        create(('{"key":"%s"}'):format(key))
+        await("configmaps", "sibling")
+        host:await_log(10, "pass failed", "/labels: ", "/annotations: ", "/data: ")
+        local text = host:log_matching("pass failed", "/data: ")[1].text
+        for _, child in ipairs { "labels", "annotations", "data" } do
+            has(text, ("/%s: "):format(child))
+        end
+        for _, why in ipairs { "data[kkkkkkkkkk", "no more than 253" } do
+            has(text, why)
+        end
+        assert.equal(2, select(2, text:gsub("no more than 63", "")), text)
     end)
 
     it("are empty lists and maps that were read", function()

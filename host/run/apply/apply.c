@@ -182,9 +182,8 @@ static void take_result(struct job *j, const struct apply_op *o)
         r->retry_after_ms = o->retry_after_ms;
     if (r->failures++ == 0) {
         r->err = o->err;
-    } else if (r->failures <= 5) {
-        struct err first = r->err;
-        err_set(&r->err, (enum err_code) - first.code, "%.700s; %.300s", first.text, o->err.text);
+    } else {
+        err_join(&r->err, r->failures - 1, o->err.text);
     }
 }
 

@@ -258,8 +258,7 @@ static void on_applied(void *ud, const struct apply_result *result)
         queue_add(c->queue, o->key);
     struct err e = o->plan->errors ? o->plan->err : result->err;
     if (o->plan->errors && result->failures > 0)
-        err_set(&e, (enum err_code) - o->plan->err.code, "%.600s; %.400s", o->plan->err.text,
-                result->err.text);
+        err_join(&e, o->plan->error_count, result->err.text);
     if ((o->plan->errors || (result->failures > 0 && !result->terminating)) && !c->stopping)
         schemas_doubt(c->env->schemas);
     if (o->plan->errors || result->failures > 0)

@@ -114,13 +114,38 @@ int desired_check(const struct schema_node *type, const json *body, const struct
     return r < 0 ? r : meaning_check(type, body, at, e);
 }
 
+// The server says of such a key that its YAML reader found no ':', and not where.
+static int refuse_long_key(const json *v, const struct step *at, struct err *e)
+{
+    enum { SHOWN = 60 };
+    for (struct json_iter i = json_iter(v); json_next(&i);) {
+        struct step below = {.up = at, .name = i.key, .index = i.index};
+        if (i.key == NULL || !json_is_long_key(i.key, i.key_len)) {
+            int r = refuse_long_key(i.value, &below, e);
+            if (r < 0)
+                return r;
+            continue;
+        }
+        struct buf path;
+        buf_init(&path, 4096);
+        step_path(at, &path);
+        int r = err_set(
+            e, ERR_INVALID,
+            "%s%sthe key \"%.*s...\" (%zu bytes) is longer than 1024 bytes, which the API server's YAML "
+            "reader refuses: shorten it",
+            path.len == 0 ? "" : path.data, path.len == 0 ? "" : ": ",
+            (int)str_utf8_cut(i.key, i.key_len, SHOWN), i.key, i.key_len);
+        buf_fini(&path);
+        return r;
+    }
+    return 0;
+}
+
 int desired_write(const struct desired *d, struct buf *out, struct err *e)
 {
     struct json_writer w;
     if (json_has_long_key(d->object))
-        return err_set(
-            e, ERR_INVALID,
-            "a map key is longer than 1024 bytes, which the API server's YAML reader refuses: shorten it");
+        return refuse_long_key(d->object, place(d), e);
     jw_init(&w, out);
     jw_object(&w);
     jw_member_str(&w, "apiVersion", d->resource->gvk->api_version);

@@ -62,17 +62,14 @@ struct op *plan_add(struct plan *p, enum op_kind kind, const struct resource *re
 
 void plan_error(struct plan *p, const char *where, const struct err *e)
 {
-    const char *colon = where == NULL ? "" : ": ";
-    where = where == NULL ? "" : where;
+    struct err told = *e;
+    if (where != NULL)
+        err_prefix(&told, "%s", where);
     p->errors = true;
-    p->error_count++;
-    if (p->error_count == 1)
-        err_set(&p->err, (enum err_code) - e->code, "%s%s%s", where, colon, e->text);
-    else if (p->error_count <= 5) {
-        struct err first = p->err;
-        err_set(&p->err, (enum err_code) - first.code, "%.700s; %s%s%.200s", first.text, where, colon,
-                e->text);
-    }
+    if (p->error_count++ == 0)
+        p->err = told;
+    else
+        err_join(&p->err, p->error_count - 1, told.text);
 }
 
 void plan_error_in(struct plan *p, const char *list, size_t index, const json *object, const struct err *e)

@@ -55,6 +55,37 @@ static void test_prefix(void **state)
     assert_int_equal(strlen(e.text), ERR_TEXT_MAX - 1);
 }
 
+static void test_join(void **state)
+{
+    (void)state;
+    struct err e;
+    char first[900], other[900];
+    err_set(&e, ERR_CONFLICT, "a: no");
+    err_join(&e, 1, "b: no");
+    err_join(&e, 2, "c: no");
+    assert_string_equal(e.text, "a: no; b: no; c: no");
+    assert_int_equal(e.code, -ERR_CONFLICT);
+    // what begins and what ends each stays, and characters are whole
+    memset(first, 'x', sizeof first);
+    memcpy(first, "first", 5);
+    strcpy(first + sizeof first - 5, "done");
+    for (size_t i = 0; i + 2 < sizeof other; i += 2)
+        memcpy(other + i, "\xc3\xa9", 2);
+    memcpy(other, "other:", 6);
+    strcpy(other + sizeof other - 6, "ended");
+    for (size_t shift = 0; shift < 4; shift++) {
+        err_set(&e, ERR_CONFLICT, "%s", first + shift);
+        err_join(&e, 1, other);
+        assert_non_null(strstr(e.text, "done; other:"));
+        assert_true(str_has_suffix(e.text, "ended"));
+        assert_true(str_is_utf8(e.text, strlen(e.text)));
+        for (size_t parts = 2; parts < 9; parts++)
+            err_join(&e, parts, other);
+        assert_in_range(strlen(e.text), 900, ERR_TEXT_MAX - 1);
+        assert_true(str_is_utf8(e.text, strlen(e.text)));
+    }
+}
+
 static void test_names(void **state)
 {
     (void)state;
@@ -89,6 +120,7 @@ int main(void)
         cmocka_unit_test(test_set_may_use_its_own_text),
         cmocka_unit_test(test_long_text_is_cut_between_characters),
         cmocka_unit_test(test_prefix),
+        cmocka_unit_test(test_join),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_from_http),
     };
