@@ -388,6 +388,46 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
             plane:kubectl { "delete", "clusterrole,clusterrolebinding", "tidelock-ownership" }
         end)
 
+        it("holds when a script names the kind by another version", function()
+            put [[
+    local target = { apiVersion = "apps/v1", kind = "Deployment", name = "none" }
+    local one = { apiVersion = "autoscaling/v1", kind = "HorizontalPodAutoscaler", metadata = { name = "h", labels = { v = "1" } },
+      spec = { maxReplicas = 3, scaleTargetRef = target, targetCPUUtilizationPercentage = 50 } }
+    local two = { apiVersion = "autoscaling/v2", kind = "HorizontalPodAutoscaler", metadata = { name = "h" },
+      spec = { maxReplicas = 4, scaleTargetRef = target, metrics = { { type = "Resource", resource = { name = "cpu",
+        target = { type = "Utilization", averageUtilization = 60 } } } } } }
+    if o.spec.version == 0 then
+      return { apply = {} }
+    end
+    return { apply = { o.spec.version == 2 and two or one } }]]
+            local function autoscaler()
+                return plane.api:json("GET", ("/apis/autoscaling/v2/namespaces/%s/horizontalpodautoscalers/h"):format(namespace))
+            end
+            start()
+            create("w", { version = 1 })
+            local first = eventually(10, "it is there", autoscaler)
+            assert.equal(50, first.spec.metrics[1].resource.target.averageUtilization)
+            set("w", { version = 2 })
+            local second = eventually(10, "it has the new values", function()
+                local now = autoscaler()
+                return now.spec.maxReplicas == 4 and now
+            end)
+            assert.equal(first.metadata.uid, second.metadata.uid)
+            assert.equal(60, second.spec.metrics[1].resource.target.averageUtilization)
+            assert.is_nil(second.metadata.labels.v)
+            process.sleep(1)
+            mark = plane.audit:mark()
+            host:stop()
+            host = functional.host.start { plane = plane, args = { "--grant", "own=/Secret" } }
+            host:await_ready()
+            process.sleep(1.5)
+            assert.equal(0, #writes_to "h", functional.audit.describe(writes_to "h"))
+            set("w", { version = 0 })
+            eventually(10, "it is pruned", function()
+                return not autoscaler()
+            end)
+        end)
+
         it("crosses scopes, and lasts as long as the subject", function()
             local elsewhere, made = plane:namespace "elsewhere", namespace .. "-made"
             put(([[
@@ -455,101 +495,5 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
             end)
             assert.is_nil(plane:get("widgets", namespace, "w"))
         end)
-    end)
-end)
-
-functional.describe("ownership with few rights", function()
-    local plane, namespace
-
-    setup(function()
-        plane = functional.controlplane.start {
-            "--no-controller-manager", "--api-arg", "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
-        }
-        widgets.install(plane)
-        widgets.remove(plane) -- the kinds stay
-        plane:apply_text [[
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: tidelock-few}
-rules:
-- {apiGroups: [x.test], resources: [widgets], verbs: [get, list, watch]}
-- {apiGroups: [x.test], resources: [widgets/status], verbs: [get, patch]}
-- {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, create, patch, delete]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: tidelock-few}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tidelock-few}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
-]]
-    end)
-
-    teardown(function()
-        plane:stop()
-    end)
-
-    before_each(function()
-        namespace = plane:namespace "few"
-    end)
-
-    after_each(function()
-        functional.host.stop_all()
-        plane.api:json("DELETE", "/api/v1/namespaces/tidelock-system/configmaps?labelSelector=tidelock.dev%2Fscripts%3Dtrue")
-        for _, item in ipairs(plane:list "widgets") do
-            plane:delete("widgets", item.metadata.namespace, item.metadata.name)
-        end
-    end)
-
-    local function start(body, rest)
-        plane:put_scripts("few", { ["few.lua"] = widgets.script("few", body, rest) })
-        local host = functional.host.start { plane = plane, args = { "--grant", "few=/Secret" } }
-        host:await_ready()
-        plane:create("widgets", namespace, widgets.object("Widget", "w", {}))
-        return host
-    end
-
-    it("goes without the owner's finalizers subresource: the reference blocks nobody", function()
-        local host = start [[
-    return { apply = { cm("c", { a = "1" }), { apiVersion = "v1", kind = "Secret", metadata = { name = "s" },
-      stringData = { a = "hidden" } } }, status = { phase = "Up" } }]]
-        for _, resource in ipairs { "configmaps", "secrets" } do
-            local object = eventually(10, "the child is there", function()
-                return plane:get(resource, namespace, resource == "secrets" and "s" or "c"), host:log_text():sub(-500)
-            end)
-            local reference = object.metadata.ownerReferences[1]
-            assert.equal("w", reference.name)
-            assert.is_true(reference.controller)
-            assert.is_nil(reference.blockOwnerDeletion)
-        end
-        assert.equal(0, #host:log_matching "pass failed", host:log_text())
-        assert.is_nil(host:log_text():find("hidden", 1, true))
-    end)
-
-    it("makes nothing that needs a finalizer which can not be put on, and says so", function()
-        local elsewhere = plane:namespace "few-elsewhere"
-        local host = start(([[
-    local far = { apiVersion = "v1", kind = "Secret", metadata = { name = "far", namespace = "%s" }, stringData = { a = "b" } }
-    return { apply = { far }, status = { phase = "Up" } }]]):format(elsewhere))
-        local told = eventually(10, "an Event tells", function()
-            local text = plane:events_about("w", namespace)
-            return text:find("finalizer", 1, true) and text:find("forbidden", 1, true) and text, text .. host:log_text():sub(-500)
-        end)
-        assert.truthy(told:find("patch", 1, true), told)
-        process.sleep(1)
-        assert.is_nil(plane:get("secrets", elsewhere, "far"))
-    end)
-
-    it("does not reach kinds that were not granted", function()
-        plane:put_scripts("few", { ["few.lua"] = widgets.script("few", [[
-    local secret = { apiVersion = "v1", kind = "Secret", metadata = { name = "s" }, stringData = { a = "b" } }
-    return { apply = { cm("c", { a = "1" }), secret } }]]) })
-        functional.host.start({ plane = plane }):await_ready()
-        plane:create("widgets", namespace, widgets.object("Widget", "w", {}))
-        eventually(10, "an Event tells", function()
-            local text = plane:events_about("w", namespace)
-            return text:find("apply[2]", 1, true) and text:find("--grant", 1, true), text
-        end)
-        assert.truthy(plane:get("configmaps", namespace, "c"))
-        assert.is_nil(plane:get("secrets", namespace, "s"))
     end)
 end)

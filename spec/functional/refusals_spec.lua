@@ -51,6 +51,8 @@ local faults = {
     ["hexadecimal"] = { [[bad = deployment({ resources = { requests = { cpu = "0x10" } } })]], "requests" },
     ["negative"] = { [[bad = deployment({ resources = { requests = { cpu = "-1" } } })]], "requests" },
     ["large"] = { [[local x = ("x"):rep(1024 * 1024) bad = child("Plain", name, { a = x, b = x })]], "large" },
+    ["status"] = { [[status = { notYet = 1 }]], "status.notYet" },
+    ["status-type"] = { [[status = { count = "one" }]], "status.count" },
     ["no-name"] = { [[bad = cm("Not A Name", { a = "1" })]], "Not A Name" },
     ["long-label"] = { [[bad = cm(name, { a = "1" }) bad.metadata.labels = { a = ("x"):rep(64) }]], "63" },
 }
@@ -106,12 +108,12 @@ functional.describe("refusals", function()
             makes[#makes + 1] = ("if name == %q then %s end"):format(name, row[1])
         end
         table.sort(makes)
-        return widgets.script("refusals", makers .. "    local bad\n" .. (mended and "" or table.concat(makes, "\n"))
+        return widgets.script("refusals", makers .. "    local bad, status\n" .. (mended and "" or table.concat(makes, "\n"))
             .. [[
 
     local good = cm(name .. "-good", { step = tostring(step) })
     local too = cm(name .. "-too", { a = "1" })
-    return { apply = bad and { good, bad, too } or { good, too } }]])
+    return { apply = bad and { good, bad, too } or { good, too }, status = status }]])
     end
 
     local function start(rows)

@@ -91,7 +91,7 @@ metadata: {name: tidelock-widgets}
 rules:
 - {apiGroups: [x.test], resources: ["*"], verbs: ["*"]}
 - {apiGroups: [""], resources: [pods, configmaps, secrets, services, persistentvolumeclaims, namespaces], verbs: ["*"]}
-- {apiGroups: [apps, networking.k8s.io], resources: ["*"], verbs: ["*"]}
+- {apiGroups: [apps, autoscaling, networking.k8s.io], resources: ["*"], verbs: ["*"]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
