@@ -93,7 +93,7 @@ void err_join(struct err *e, size_t parts, const char *text)
     size_t n = strlen(all), room = n + 2 < ERR_TEXT_MAX ? ERR_TEXT_MAX - 1 - n - 2 : 0;
     if (room < LEAST)
         return;
-    memcpy(all + n, "; ", 2);
+    strcpy(all + n, "; ");
     add_shortened(all + n + 2, text, room < LATER ? room : LATER);
     strcpy(e->text, all);
 }

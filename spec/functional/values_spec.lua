@@ -226,8 +226,10 @@ functional.describe("values", function()
     it("are a stranger's map whose members are taken and dropped", function()
         start [[
     if o.metadata.name ~= "w" then return nil end
-    return { patch = { { force = true, object = { apiVersion = "x.test/v1", kind = "Widget", metadata = { name = "hers" }, spec = o.spec.hers } } } }]]
-        plane:create("widgets", namespace, [=[{"apiVersion":"x.test/v1","kind":"Widget","metadata":{"name":"hers"},"spec":{"m":{"a":"1"}}}]=])
+    local object = { apiVersion = "x.test/v1", kind = "Widget", metadata = { name = "hers" }, spec = o.spec.hers }
+    return { patch = { { force = true, object = object } } }]]
+        plane:create("widgets", namespace,
+            [=[{"apiVersion":"x.test/v1","kind":"Widget","metadata":{"name":"hers"},"spec":{"m":{"a":"1"}}}]=])
         local function await_hers(piece)
             eventually(10, piece .. " is in hers", function()
                 local text = plane:text("widgets", namespace, "hers")
