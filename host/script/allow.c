@@ -52,7 +52,7 @@ static const struct allowed {
     {"string", "reverse", KEEP},
     {"string", "sub", KEEP},
     {"string", "upper", KEEP},
-    {"table", "concat", KEEP},
+    {"table", "concat", table_lib_concat},
     {"table", "getn", KEEP},
     {"table", "insert", table_lib_insert},
     {"table", "maxn", KEEP},

@@ -59,10 +59,9 @@ int base_lib_setmetatable(lua_State *L)
     return 1;
 }
 
-static void push_number(lua_State *L)
+void base_lib_push_number(lua_State *L, lua_Number n)
 {
     char text[64];
-    lua_Number n = lua_tonumber(L, 1);
     if (n == floor(n) && fabs(n) <= 9007199254740992.0)
         snprintf(text, sizeof(text), "%.0f", n == 0 ? 0 : n);
     else if (n != n)
@@ -89,7 +88,7 @@ int base_lib_tostring(lua_State *L)
     case LUA_TSTRING:
         break;
     case LUA_TNUMBER:
-        push_number(L);
+        base_lib_push_number(L, lua_tonumber(L, 1));
         break;
     case LUA_TBOOLEAN:
         lua_pushstring(L, lua_toboolean(L, 1) ? "true" : "false");

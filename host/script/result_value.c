@@ -6,11 +6,11 @@
 
 #include <lauxlib.h>
 
+#include "base/nearest.h"
 #include "base/strset.h"
 #include "script/boxed.h"
 #include "script/convert.h"
 #include "script/convert_internal.h"
-#include "base/nearest.h"
 
 static int complain(struct result_checker *c, enum err_code code, const struct value_path *path,
                     const char *fmt, va_list ap)

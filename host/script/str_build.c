@@ -4,6 +4,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "script/base_lib.h"
+
 void str_build_init(struct str_build *b, lua_State *L)
 {
     luaL_checkstack(L, 4, "too many values");
@@ -40,6 +42,10 @@ void str_build_add(struct str_build *b, const char *s, size_t n)
 void str_build_add_value(struct str_build *b)
 {
     size_t n;
+    if (lua_type(b->L, -1) == LUA_TNUMBER) {
+        base_lib_push_number(b->L, lua_tonumber(b->L, -1));
+        lua_replace(b->L, -2);
+    }
     const char *s = lua_tolstring(b->L, -1, &n);
     if (n > b->cap - b->len)
         grow(b, n);

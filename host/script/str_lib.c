@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "script/base_lib.h"
 #include "script/pattern.h"
 #include "script/sandbox.h"
 #include "script/str_build.h"
@@ -215,8 +216,10 @@ int str_lib_gsub(lua_State *L)
         3, "string/function/table expected");
     lua_Number most = luaL_optnumber(L, 4, (lua_Number)len + 1);
     lua_settop(L, 3);
-    if (g.type == LUA_TNUMBER)
-        lua_tostring(L, 3);
+    if (g.type == LUA_TNUMBER) {
+        base_lib_push_number(L, lua_tonumber(L, 3));
+        lua_replace(L, 3);
+    }
     bool anchored = *text == '^';
     text += anchored;
     str_build_init(&g.out, L);

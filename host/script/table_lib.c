@@ -4,8 +4,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "script/boxed.h"
 #include "script/convert.h"
 #include "script/sandbox.h"
+#include "script/str_build.h"
 
 // Elements are sorted by place: the values stay in a table of their own, where neither a comparison nor the
 // collector moves them.
@@ -167,4 +169,42 @@ int table_lib_insert(lua_State *L)
     sandbox_charge(L, (uint64_t)(end - (lua_Integer)position));
     lua_rawseti(L, 1, (int)position);
     return 0;
+}
+
+static void add_element(lua_State *L, struct str_build *b, lua_Integer at)
+{
+    char text[BOXED_TEXT_MAX];
+    lua_rawgeti(L, 1, (int)at);
+    const struct boxed *exact = boxed_get(L, -1);
+    if (exact != NULL) {
+        boxed_format(text, exact);
+        lua_pop(L, 1);
+        str_build_add(b, text, strlen(text));
+        return;
+    }
+    if (!lua_isstring(L, -1))
+        luaL_error(L, "invalid value (%s) at index %d in table for 'concat'", luaL_typename(L, -1), (int)at);
+    str_build_add_value(b);
+}
+
+int table_lib_concat(lua_State *L)
+{
+    size_t n;
+    struct str_build b;
+    luaL_checktype(L, 1, LUA_TTABLE);
+    convert_force(L, 1);
+    const char *between = luaL_optlstring(L, 2, "", &n);
+    lua_Integer from = luaL_optint(L, 3, 1);
+    lua_Integer to = lua_isnoneornil(L, 4) ? (lua_Integer)lua_objlen(L, 1) : luaL_checkint(L, 4);
+    lua_settop(L, 4);
+    str_build_init(&b, L);
+    for (lua_Integer i = from; i <= to; i++) {
+        if (i > from)
+            str_build_add(&b, between, n);
+        add_element(L, &b, i);
+    }
+    if (to >= from)
+        sandbox_charge(L, (uint64_t)(to - from) + 1);
+    str_build_push(&b);
+    return 1;
 }

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "script/convert.h"
 #include "base/nearest.h"
+#include "script/convert.h"
 #include "script/sandbox.h"
 #include "script/selector_text.h"
 

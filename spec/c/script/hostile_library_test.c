@@ -7,7 +7,7 @@
 
 static const struct hostile hostile[] = {
     // values: shared, deep, cyclic, huge
-    {"shared tables", DEADLINE | BIT(PASS_LIMIT),
+    {"shared tables", DEADLINE | LIMIT,
      "local t = {1} for i = 1, 60 do t = {t, t} end return {status = {t = t}}"},
     {"shared tables encoded", DEADLINE | RAISED,
      K8S "local t = {1} for i = 1, 60 do t = {t, t} end json.encode(t)"},
@@ -34,17 +34,17 @@ static const struct hostile hostile[] = {
      K8S "local t = {} for i = 1, 1e5 do t[i] = 'x' end while true do json.encode(t) end"},
     {"encode of a large text", RAISED | MEMORY,
      K8S "local s = ('\\1'):rep(1e6) local t = {} for i = 1, 100 do t[i] = s end json.encode(t)"},
-    {"keys that are long", BIT(PASS_OK) | MEMORY | BIT(PASS_LIMIT),
+    {"keys that are long", BIT(PASS_OK) | MEMORY | LIMIT,
      "local t = {} for i = 1, 5 do t[('k'):rep(1e6) .. i] = 1 end return {status = t}"},
     {"keys that are no text", BIT(PASS_RESULT), "return {status = {[{}] = 1}}"},
-    {"many keys", FINE | DEADLINE | MEMORY | BIT(PASS_LIMIT),
+    {"many keys", FINE | DEADLINE | MEMORY | LIMIT,
      "local t = {} for i = 1, 1e5 do t['k' .. i] = i end return {status = t}"},
     {"a sparse list", BIT(PASS_RESULT), "return {status = {l = {[1] = 1, [2^53] = 2}}}"},
     {"a list with a hole", BIT(PASS_RESULT), "return {status = {l = {1, nil, 3}}}"},
     {"numbers that are none", BIT(PASS_RESULT), "return {status = {n = 0/0}}"},
     {"text with bytes", BIT(PASS_RESULT), "return {status = {s = '\\255\\0'}}"},
     {"apply of nothing", BIT(PASS_RESULT), "return {apply = {nil, {}}}"},
-    {"apply of many", FINE | DEADLINE | MEMORY | BIT(PASS_LIMIT),
+    {"apply of many", FINE | DEADLINE | MEMORY | LIMIT,
      "local t = {} for i = 1, 1e5 do t[i] = {apiVersion = 'v1', kind = 'ConfigMap', metadata = {name = 'n' "
      ".. i}} end "
      "return {apply = t}"},
@@ -77,7 +77,7 @@ static const struct hostile hostile[] = {
      "local b = require 'tidelock.base64' local function f() b.decode(b.encode('x')) return 1 + f() end f()"},
     {"lists at the stack's end", RAISED | MEMORY | DEADLINE,
      "local function f() local n = #world.list('v1/Pod')[2].spec.containers return n + f() end f()"},
-    {"log at the stack's end", RAISED | DEADLINE | BIT(PASS_LIMIT),
+    {"log at the stack's end", RAISED | DEADLINE | LIMIT,
      "local function f() world.log('debug', 'x', {a = 1}) return 1 + f() end f()"},
     {"quantities at the stack's end", RAISED | MEMORY | DEADLINE,
      K8S "local function f() local q = k8s.quantity('1') + '2' tostring(q) return 1 + f() end f()"},

@@ -296,7 +296,7 @@ static const struct hostile hostile[] = {
     {"maps where lists are", BIT(PASS_RESULT), "return {events = {a = 1}, delete = {b = 2}}"},
     {"strange times", BIT(PASS_RESULT), "return {requeue_after = '-1s'}"},
     {"times that overflow", BIT(PASS_RESULT), "return {requeue_after = '999999999999h'}"},
-    {"the same object often", FINE | BIT(PASS_LIMIT) | BIT(PASS_RESULT),
+    {"the same object often", FINE | LIMIT | BIT(PASS_RESULT),
      "local o = {apiVersion = 'v1', kind = 'ConfigMap', metadata = {name = 'a'}} local t = {} for i = 1, "
      "1000 do t[i] = o end return {apply = t}"},
     {"ready that loops", DEADLINE,

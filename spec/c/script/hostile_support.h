@@ -19,8 +19,10 @@ enum {
 #define DEADLINE BIT(PASS_DEADLINE)
 #ifdef TIDELOCK_SANITIZED
 #define MEMORY (BIT(PASS_MEMORY) | DEADLINE) // slow enough there for either
+#define LIMIT (BIT(PASS_LIMIT) | DEADLINE)
 #else
 #define MEMORY BIT(PASS_MEMORY)
+#define LIMIT BIT(PASS_LIMIT)
 #endif
 #define FINE (BIT(PASS_OK) | BIT(PASS_NIL) | BIT(PASS_RESULT))
 

@@ -198,6 +198,30 @@ static void test_sort(void **state)
                   "\"good\"");
 }
 
+static void test_numbers_as_texts(void **state)
+{
+    (void)state;
+    support_value(
+        "return table.concat({999999999999999, 2^53, 1.5, -0, 'x', world.list('v1/Pod')[2].spec.big}, ' ')",
+        "\"999999999999999 9007199254740992 1.5 0 x 9007199254740993\"");
+    support_value(
+        "return (('abc'):gsub('a', 999999999999999):gsub('b', {b = 1e15}):gsub('c', function() return "
+        "-1e15 end))",
+        "\"9999999999999991000000000000000-1000000000000000\"");
+    support_value("return ('%s %d'):format(999999999999999, 2^53) .. tostring(1e15)",
+                  "\"999999999999999 90071992547409921000000000000000\"");
+    support_value("return world.list('v1/Pod')[2].spec.big .. '' .. world.list('v1/Pod')[2].spec.big",
+                  "\"90071992547409939007199254740993\"");
+    support_value(
+        "return table.concat({1, 2, 3, 4}, ', ', 2, 3) .. table.concat({}) .. table.concat({'a'}, 'x', 2) "
+        ".. table.concat({5, 6}, 7)",
+        "\"2, 3576\"");
+    support_end("table.concat({1, 2}, ',', 1, 3)", PASS_RAISED,
+                "t.lua:2: invalid value (nil) at index 3 in table for 'concat'");
+    support_end("table.concat({1, true})", PASS_RAISED, "invalid value (boolean) at index 2");
+    support_end("table.concat('x')", PASS_RAISED, "table expected");
+}
+
 static void test_marks_stay(void **state)
 {
     (void)state;
@@ -316,6 +340,7 @@ int main(void)
         cmocka_unit_test(test_pairs_in_order),
         cmocka_unit_test(test_same_order_in_every_process),
         cmocka_unit_test(test_sort),
+        cmocka_unit_test(test_numbers_as_texts),
         cmocka_unit_test(test_marks_stay),
         cmocka_unit_test(test_format_equals_luajit),
         cmocka_unit_test(test_memory_is_collected),
