@@ -91,6 +91,23 @@ functional.describe("failures", function()
         end)
     end
 
+    local function await_reconciled(reason, ...)
+        local needles = { ... }
+        return eventually(10, "Reconciled is False, " .. reason, function()
+            local status = plane:get("memcacheds", namespace, "a").status
+            for _, condition in ipairs(status and status.conditions or {}) do
+                if condition.type == "Reconciled" then
+                    for _, needle in ipairs(needles) do
+                        if not condition.message:find(needle, 1, true) then
+                            return nil, condition.message
+                        end
+                    end
+                    return condition.status == "False" and condition.reason == reason, condition.reason
+                end
+            end
+        end)
+    end
+
     -- The server tells these with a 500, as if it would pass.
     local permanent = {
         ["two items of one key"] = {
@@ -261,5 +278,26 @@ functional.describe("failures", function()
         local wrote = #writes_to "d" - before
         assert.is_true(wrote >= 5 and wrote <= 8, functional.audit.describe(writes_to "d"))
         assert.is_true(host:metric("tidelock_field_fights_total", {}) >= 1)
+        await_reconciled("FieldConflict", "Deployment", "/d: field .spec.replicas", "kubectl")
+    end)
+
+    it("make a child that somebody deletes again less and less often", function()
+        start [[
+    return { apply = { config_map("c", { a = "1" }),
+      config_map("sibling", { size = tostring(memcached.spec.size) }) } }]]
+        for _ = 1, 20 do
+            if plane:get("configmaps", namespace, "c") then
+                plane:delete("configmaps", namespace, "c")
+            end
+            process.sleep(0.3)
+        end
+        await_event(10, "ChildDeleted", "ConfigMap", "/c is deleted")
+        await_reconciled("ChildDeleted", "ConfigMap", "/c is deleted by somebody again and again")
+        assert.equal(5, #writes_to "c", functional.audit.describe(writes_to "c"))
+        assert.equal(1, host:metric("tidelock_child_fights_total", {}))
+        plane:patch("memcacheds", namespace, "a", { spec = { size = 5 } })
+        eventually(5, "its sibling is not slowed", function()
+            return plane:get("configmaps", namespace, "sibling").data.size == "5"
+        end)
     end)
 end)
