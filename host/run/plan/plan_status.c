@@ -56,6 +56,8 @@ static int compare_status(struct plan *p, const struct plan_input *in, const str
         return r;
     char *learn_id = xasprintf("%s/%s", object_uid(subject), manager);
     bool noop = plan_is_noop(in, subject, manager, subresource, json_root(doc), learn_id, &hash, &path);
+    if (!noop && plan_type_of(in->types, object_gvk(subject))->not_yet)
+        in->types->awaited = true; // what is wrong is told before it is sent
     if (!noop)
         r = check_status(type, json_root(doc), e);
     json_doc_free(doc);

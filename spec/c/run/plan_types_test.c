@@ -188,6 +188,22 @@ static void what_the_schema_refuses(void **unused)
     sim_fini(&s);
 }
 
+static void a_wrong_status_is_told_before_it_is_sent(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s);
+    sim_put_script_text(&s, "gears", "gears.lua",
+                        "return { name = 'gears', subject = 'x.test/v1/Gear',\n"
+                        "  reconcile = function() return { status = { items = 'text' } } end }");
+    sim_restart_host(&s); // which knows no schema yet
+    things_settle(&s);
+    assert_int_equal(things_events(&s, "default", "ApplyFailed", "status.items"), 1);
+    assert_int_equal(things_events(&s, "default", "ApplyFailed", NULL), 1);
+    assert_int_equal(things_requests(&s, "PATCH ", "/top/status"), 0);
+    sim_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +211,7 @@ int main(void)
         cmocka_unit_test(other_words_after_a_restart),
         cmocka_unit_test(without_schemas),
         cmocka_unit_test(what_the_schema_refuses),
+        cmocka_unit_test(a_wrong_status_is_told_before_it_is_sent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
