@@ -164,7 +164,8 @@ functional.describe("refusals", function()
         process.sleep(math.max(0, 6 - (process.now() - started)))
         for name in pairs(faults) do
             assert.is_true(attempts(name) <= 16, name .. " was tried " .. attempts(name) .. " times")
-            assert.equal(1, #host:log_matching("pass failed", '"' .. namespace .. "/" .. name .. '"'), name)
+            local told = host:log_matching("pass failed", ("%q"):format(namespace .. "/" .. name))
+            assert.equal(1, #told, told[1].text .. (told[2] and told[2].text or ""))
         end
         plane:put_scripts("refusals", { ["refusals.lua"] = script(faults, true) })
         for name in pairs(faults) do
