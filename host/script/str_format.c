@@ -208,7 +208,9 @@ int str_format(lua_State *L)
         p = read_spec(L, p, end, &spec);
         if (++arg > top)
             return luaL_argerror(L, arg, "no value");
+        size_t before = b.len;
         add_directive(&b, &spec, arg);
+        sandbox_charge(L, strchr("aAeEfFgG", spec.letter) != NULL ? b.len - before : (b.len - before) / 64);
     }
     sandbox_leave(L);
     str_build_push(&b);

@@ -64,7 +64,7 @@ static int find_plain(lua_State *L, const char *subject, size_t len, size_t star
 {
     const char *found =
         text_len == 0 ? subject + start : memmem(subject + start, len - start, text, text_len);
-    sandbox_charge(L, (len - start) / 64);
+    sandbox_charge(L, (len - start) / 8); // its worst
     if (found == NULL) {
         lua_pushnil(L);
         return 1;

@@ -222,6 +222,16 @@ static void test_numbers_as_texts(void **state)
     support_end("table.concat('x')", PASS_RAISED, "table expected");
 }
 
+// Where instructions are counted, work in C counts too.
+static void test_work_in_c_is_counted(void **state)
+{
+    (void)state;
+    support_end("for i = 1, 30000 do string.format('%99.99f', 1e300) end", PASS_DEADLINE, "CPU budget");
+    support_end("local s, t = ('a'):rep(1e6), ('a'):rep(5e5) .. 'b' for i = 1, 50 do s:find(t, 1, true) end",
+                PASS_DEADLINE, "CPU budget");
+    support_value("for i = 1, 30000 do string.format('%.2f', i) end return 1", "1");
+}
+
 static void test_marks_stay(void **state)
 {
     (void)state;
@@ -341,6 +351,7 @@ int main(void)
         cmocka_unit_test(test_same_order_in_every_process),
         cmocka_unit_test(test_sort),
         cmocka_unit_test(test_numbers_as_texts),
+        cmocka_unit_test(test_work_in_c_is_counted),
         cmocka_unit_test(test_marks_stay),
         cmocka_unit_test(test_format_equals_luajit),
         cmocka_unit_test(test_memory_is_collected),
