@@ -169,4 +169,24 @@ functional.describe("hostile scripts", function()
         end)
         assert.equal(0, host:metric("tidelock_script_quarantined", { script = "loop" }))
     end)
+
+    it("that raise for their only subject are paused too, until they are mended", function()
+        subject("raises-a", "raises")
+        plane:put_scripts("raises", { ["raises.lua"] = script("raises", [[error("always")]]) })
+        eventually(30, "it is quarantined", function()
+            return quarantined "raises", plane:events_about "raises"
+        end)
+        eventually(10, "an Event", function()
+            local events = plane:events_about "raises"
+            return events:find("Warning ScriptQuarantined: script raises is quarantined until ", 1, true)
+                and events:find("raises.lua:6: always", 1, true), events
+        end)
+        local _, text = host.admin:request("GET", "/readyz?verbose")
+        assert.truthy(text:find("script raises (quarantined) ok: ", 1, true), text)
+        plane:put_scripts("raises", { ["raises.lua"] = script("raises", copy) })
+        eventually(10, "the mended script works", function()
+            return plane:get("configmaps", namespace, "raises-a-out") ~= nil, plane:events_about "raises"
+        end)
+        assert.equal(0, host:metric("tidelock_script_quarantined", { script = "raises" }))
+    end)
 end)
