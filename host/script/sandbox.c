@@ -19,6 +19,7 @@
 #include "script/traceback.h"
 
 enum {
+    TABLE_TEXT_MAX = 1000,        // of an error that is a table
     KEEP_BYTES = 8 * 1024 * 1024, // memory of the arena that stays for the next pass
     COLLECT_FROM = 1024 * 1024,   // below that many live bytes the collector does not run at all
     SOFT_MIN = 256 * 1024,
@@ -288,6 +289,13 @@ static bool has_its_own_place(lua_State *L, const struct sandbox *s)
     return from == s->raise || from == run_protected;
 }
 
+// A text that begins with a line of the library, or a table, which `error` gives no line.
+static bool lacks_a_line(lua_State *L)
+{
+    return lua_istable(L, 1) ||
+           (lua_type(L, 1) == LUA_TSTRING && strncmp(lua_tostring(L, 1), "[tidelock", 9) == 0);
+}
+
 // The innermost script line; the script's file when all its functions have returned by calling another.
 static void find_where(struct sandbox *s)
 {
@@ -301,7 +309,7 @@ static int on_error(lua_State *L)
 {
     struct sandbox *s = sandbox_of(L);
     s->where[0] = '\0';
-    if (s->stop == PASS_OK && !has_its_own_place(L, s))
+    if (s->stop == PASS_OK && (!has_its_own_place(L, s) || lacks_a_line(L)))
         find_where(s);
     if (s->stop == PASS_OK && s->traceback->len == 0)
         traceback_add(L, s->traceback);
@@ -334,12 +342,31 @@ static void set_message(struct sandbox *s, const char *text, size_t len)
     }
 }
 
+// Of a table that says nothing by __tostring: what is in it.
+static bool tell_table(lua_State *L, struct sandbox *s)
+{
+    struct buf text;
+    struct json_writer w;
+    struct err why;
+    if (!lua_istable(L, 1) || luaL_getmetafield(L, 1, "__tostring"))
+        return false;
+    buf_init(&text, TABLE_TEXT_MAX);
+    jw_init(&w, &text);
+    bool told = convert_write(L, 1, &w, "", &why) == 0;
+    err_set(s->err, ERR_SCRIPT, "%sthe script raised a table%s%.*s: give error() a text", s->where,
+            told ? ", " : "", told ? (int)text.len : 0, told ? text.data : "");
+    buf_fini(&text);
+    return true;
+}
+
 // (error object) -> its text, which may run the script's __tostring.
 static int message_protected(lua_State *L)
 {
     size_t len;
     const char *text;
     struct sandbox *s = sandbox_of(L);
+    if (tell_table(L, s))
+        return 0;
     if (lua_type(L, 1) == LUA_TSTRING) {
         text = lua_tolstring(L, 1, &len);
     } else {

@@ -166,7 +166,14 @@ static void test_tells_errors(void **state)
     support_end("error('boom')", PASS_RAISED, "t.lua:2: boom");
     support_end("error('boom', 0)", PASS_RAISED, "boom");
     support_end("error()", PASS_RAISED, "raised nil");
-    support_end("error({})", PASS_RAISED, "table");
+    support_end("error({})", PASS_RAISED, "t.lua:2: the script raised a table, {}: give error() a text");
+    support_end("error({code = 7, why = {'a', 'b'}})", PASS_RAISED,
+                "t.lua:2: the script raised a table, {\"code\":7,\"why\":[\"a\",\"b\"]}: give");
+    support_end("error({f = print or error})", PASS_RAISED, "t.lua:2: the script raised a table: give");
+    support_end("local t = {} t.t = t error(t)", PASS_RAISED, "t.lua:2: the script raised a table: give");
+    support_end("local t = {1} for i = 1, 60 do t = {t, t} end error(t)", PASS_RAISED, "a table: give");
+    support_end("error({('x'):rep(2000)})", PASS_RAISED, "t.lua:2: the script raised a table: give");
+    support_end("error(setmetatable({}, {__tostring = function() return 'mine' end}))", PASS_RAISED, "mine");
     support_end("error(print)", PASS_RAISED, "raised nil");
     support_end("error(error)", PASS_RAISED, "function");
     support_end("error(42)", PASS_RAISED, "42");
@@ -223,7 +230,10 @@ static void test_errors_have_the_line(void **state)
     expect_error_text("return error('mine', 0)", "mine");
     expect_error_text("local ok, e = pcall(error, 'first', 0) error(e, 0)", "first");
     expect_error_text("error('twice')", "t.lua:2: twice");
-    expect_error_text("error({}, 2)", "table");
+    expect_error_text("error({}, 2)", "t.lua:2: the script raised a table, {}");
+    expect_error_text("require('tidelock').labels_match('a in (', {})",
+                      "t.lua:2: label selector \"a in (\": ");
+    expect_error_text("return require('tidelock.selector').matches('{', {})", "t.lua");
 }
 
 static void test_retry_and_invalid(void **state)
