@@ -185,29 +185,65 @@ static int take_first(void *ud, const char *text, size_t len, size_t line, struc
     return d->tree == NULL ? -ERR_PARSE : 1;
 }
 
-// The real server's YAML reader does not know the escape that many JSON writers use for a slash; ours does.
-static bool has_escaped_slash(const char *text, size_t n)
+// The real server's YAML reader takes less than JSON allows: no escaped slash, no half of a surrogate pair,
+// no control characters as they are. Our reader takes JSON for JSON; so what the other would say, or NULL.
+static const char *escape_fault(const char *after)
 {
-    bool quoted = false;
-    for (size_t i = 0; i < n && text[0] == '{'; i++) {
-        if (text[i] == '"')
-            quoted = !quoted;
-        else if (quoted && text[i] == '\\' && ++i < n && text[i] == '/')
-            return true;
+    if (after[0] == '/')
+        return "found unknown escape character";
+    if (after[0] == 'u' && (after[1] == 'd' || after[1] == 'D') && strchr("89abABcdefCDEF", after[2]) != NULL)
+        return "found invalid Unicode character escape code";
+    return NULL;
+}
+
+static bool is_control(const unsigned char *at, const unsigned char *end)
+{
+    bool c1 = end - at > 1 && at[0] == 0xc2 && at[1] >= 0x80 && at[1] <= 0x9f && at[1] != 0x85;
+    bool non_character = end - at > 2 && at[0] == 0xef && at[1] == 0xbf && at[2] >= 0xbe;
+    return at[0] == 0x7f || c1 || non_character;
+}
+
+static const char *yaml_fault(const char *text, size_t n)
+{
+    const char *fault = NULL, *end = text + n;
+    for (const char *at = text; n > 0 && text[0] == '{' && at < end && fault == NULL; at++) {
+        if (is_control((const unsigned char *)at, (const unsigned char *)end))
+            fault = "control characters are not allowed";
+        else if (*at == '\\' && end - at > 3)
+            fault = escape_fault(++at);
     }
-    return false;
+    return fault;
+}
+
+// U+0085 as it is ends a line there, which is read as a blank.
+static const char *fold_lines(struct arena *a, const char *text, size_t *n)
+{
+    static const char next_line[] = "\302\205";
+    if (*n == 0 || text[0] != '{' || memmem(text, *n, next_line, 2) == NULL)
+        return text;
+    char *out = arena_zalloc(a, *n + 1);
+    size_t length = 0;
+    for (size_t i = 0; i < *n; i++) {
+        bool ends = i + 1 < *n && memcmp(text + i, next_line, 2) == 0;
+        out[length++] = ends ? ' ' : text[i];
+        i += ends;
+    }
+    *n = length;
+    return out;
 }
 
 static struct tree *read_applied(struct request *q, struct response *r)
 {
     struct err e = {0};
     struct first_document d = {q, NULL};
-    if (has_escaped_slash(q->body, q->body_len)) {
-        failure_bad_request(
-            r, "error decoding YAML: error converting YAML to JSON: yaml: found unknown escape character");
+    const char *fault = yaml_fault(q->body, q->body_len);
+    if (fault != NULL) {
+        failure_bad_request(r, "error decoding YAML: error converting YAML to JSON: yaml: %s", fault);
         return NULL;
     }
-    int done = yaml_to_json(q->body, q->body_len, take_first, &d, &e);
+    size_t n = q->body_len;
+    const char *body = fold_lines(&q->arena, q->body, &n);
+    int done = yaml_to_json(body, n, take_first, &d, &e);
     if (done < 0) {
         failure_bad_request(r, "error decoding YAML: %s", e.text);
         return NULL;
