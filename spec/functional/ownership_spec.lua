@@ -386,6 +386,9 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
                 return not there()
             end)
             plane:kubectl { "delete", "clusterrole,clusterrolebinding", "tidelock-ownership" }
+            host:stop() -- without the right to look, another host can not know that nothing is left
+            host = functional.host.start { plane = plane }
+            host:await_log(10, "script waits", "podtemplates is forbidden", "the script has made objects of this kind")
         end)
 
         it("holds when a script names the kind by another version", function()

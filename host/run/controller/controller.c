@@ -316,6 +316,18 @@ void controller_stop(struct controller *c, void (*on_gone)(void *ud), void *ud)
 
 // ---- what the host tells
 
+// A script that never names the kind may wait for it.
+static void say_whose_kind(struct err *e)
+{
+    struct err why = *e;
+    if (why.code != 0)
+        err_set(
+            e, (enum err_code) - why.code,
+            "%.700s: the script has made objects of this kind, and without the right to read them the host "
+            "can not tell which of them to delete",
+            why.text);
+}
+
 enum controller_state controller_state(const struct controller *c, struct err *e)
 {
     struct err why = {0};
@@ -331,8 +343,11 @@ enum controller_state controller_state(const struct controller *c, struct err *e
             return CONTROLLER_SYNCING;
     }
     for (size_t i = 0; i < c->kind_count; i++) {
-        if (informer_use_state(c->kinds[i].use, e) == INFORMER_FORBIDDEN)
-            return CONTROLLER_FORBIDDEN;
+        if (informer_use_state(c->kinds[i].use, e) != INFORMER_FORBIDDEN)
+            continue;
+        if (e != NULL)
+            say_whose_kind(e);
+        return CONTROLLER_FORBIDDEN;
     }
     if (e != NULL)
         *e = c->trouble;
