@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <sys/queue.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "io/loop_impl.h"
+#include "io/loop_rest.h"
 
 enum { MESSAGES_A_TURN = 256, LAG_PROBE_MS = 100 };
 
@@ -37,6 +39,7 @@ struct real_loop {
     struct event *due_event;
     int due_fd;        // a timerfd: libevent would set one anew for each wait
     uint64_t armed_us; // when due_fd ends a wait; UINT64_MAX: not at all
+    struct loop_rest rest;
     SLIST_HEAD(, signal_handler) signals;
     struct loop_timer *lag_probe;
     uint64_t lag_due_us;
@@ -64,21 +67,35 @@ static void arm(struct real_loop *r, uint64_t due, uint64_t now)
     r->armed_us = now + wait;
 }
 
+static void sleep_us(uint64_t us)
+{
+    struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+    nanosleep(&t, NULL); // a signal ends it early
+}
+
+static void run_messages(struct loop *l)
+{
+    for (int i = 0; loop_fill_ready(l) && i < MESSAGES_A_TURN; i++)
+        loop_run_ready(l);
+}
+
 static void turn(struct real_loop *r)
 {
     struct loop *l = &r->loop;
-    loop_fill_ready(l);
-    for (int i = 0; l->ready != NULL && i < MESSAGES_A_TURN; i++)
-        loop_run_ready(l);
+    run_messages(l);
     loop_run_due(l);
 
     uint64_t due = loop_next_due_us(l);
     uint64_t now = clock_now_us(l->clock);
+    bool is_due = due <= now || loop_fill_ready(l) || atomic_load(&l->stopping);
+    uint64_t rest = is_due ? 0 : loop_rest_before_wait(&r->rest, now, due);
+    if (rest > 0)
+        sleep_us(rest);
     int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
-    if (due <= now || loop_fill_ready(l) || atomic_load(&l->stopping))
+    if (is_due || now + rest >= due)
         flags |= EVLOOP_NONBLOCK;
     else
-        arm(r, due, now);
+        arm(r, due, now + rest);
     event_base_loop(r->base, flags);
 }
 

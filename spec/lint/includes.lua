@@ -1,5 +1,5 @@
---- The include graph: a layer includes only what CMakeLists.txt links it with, a room of run/ only rooms to its left, a foreign library's headers stand only
--- in the files named here, and a header that nobody named is refused.
+--- The include graph: a layer includes only what CMakeLists.txt links it with, a room of run/ only rooms to its left,
+-- a foreign library's headers stand only in the files named here, and a header that nobody named is refused.
 -- From the command line: luajit spec/lint/includes.lua, in the root of the source tree.
 package.path = "./?.lua;" .. package.path
 local files = require "spec.lint.files"

@@ -61,7 +61,12 @@ void dispatch_wake(struct dispatcher *d)
     if (d->on_ready != NULL)
         d->on_ready(d->ud);
     else
-        pthread_cond_signal(&d->ready);
+        dispatch_signal(d);
+}
+
+void dispatch_signal(struct dispatcher *d)
+{
+    pthread_cond_signal(&d->ready);
 }
 
 void dispatch_submit(struct dispatcher *d, struct dispatch_task *t)

@@ -28,14 +28,15 @@ struct dispatch_item {
     const char *key; // valid until queue_done, which the loop does after the worker has posted the outcome
 };
 
-// `on_ready` (may be NULL) is called on the loop thread when something was added: inline workers use it
-// instead of waiting.
+// `on_ready` is called on the loop thread when something was added: it sees to it that somebody takes it.
+// NULL: one that waits in dispatch_take is woken.
 struct dispatcher *dispatch_new(void (*on_ready)(void *ud), void *ud);
 void dispatch_free(struct dispatcher *d);
 void dispatch_submit(struct dispatcher *d, struct dispatch_task *t);
 
 // Waits; false once shut. try: false when there is nothing now.
 bool dispatch_take(struct dispatcher *d, struct dispatch_item *ret);
+void dispatch_signal(struct dispatcher *d); // wakes one that waits; it wakes the next if there is more
 bool dispatch_try_take(struct dispatcher *d, struct dispatch_item *ret);
 // No key from now on; tasks are still given out until dispatch_shut(tasks too).
 void dispatch_pause_keys(struct dispatcher *d);

@@ -294,24 +294,33 @@ unsigned workers_stuck(const struct workers *w)
     return n;
 }
 
-// ---- inline
+// ---- news for the workers
 
-static void inline_turn(void *ud);
+static void inline_turn(struct workers *s);
 
+static void on_turn(void *ud)
+{
+    struct workers *s = ud;
+    s->turn_waits = false;
+    if (s->o.threads > 0)
+        dispatch_signal(s->dispatcher);
+    else
+        inline_turn(s);
+}
+
+// Once for all that the loop adds in one turn: waking a thread costs more than adding a key.
 static void on_ready(void *ud)
 {
     struct workers *s = ud;
     if (!s->started || s->turn_waits)
         return;
     s->turn_waits = true;
-    loop_defer(s->o.loop, inline_turn, s);
+    loop_defer(s->o.loop, on_turn, s);
 }
 
-static void inline_turn(void *ud)
+static void inline_turn(struct workers *s)
 {
-    struct workers *s = ud;
     struct dispatch_item item;
-    s->turn_waits = false;
     if (!dispatch_try_take(s->dispatcher, &item))
         return;
     process(LIST_FIRST(&s->live), &item);
@@ -331,7 +340,7 @@ struct workers *workers_new(const struct workers_options *o)
     LIST_INIT(&s->lost);
     if (o->metrics != NULL)
         s->lost_total = metric_series(metrics_add(o->metrics, &def_lost));
-    s->dispatcher = dispatch_new(o->threads == 0 ? on_ready : NULL, s);
+    s->dispatcher = dispatch_new(on_ready, s);
     return s;
 }
 
