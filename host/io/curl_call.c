@@ -64,6 +64,7 @@ static size_t on_write(char *data, size_t size, size_t n, void *ud)
         return CURL_WRITEFUNC_ERROR;
     x->last_byte_ms = x->pool->last_byte_ms = loop_now_ms(curl_impl_transport(x)->loop);
     if (x->stream && x->status == 200) {
+        loop_did(curl_impl_transport(x)->loop);
         if (x->cb.on_data != NULL && x->cb.on_data(x->cb.ud, data, n) != 0)
             x->stop = -ERR_CANCELED;
         return x->stop != 0 || x->canceled ? CURL_WRITEFUNC_ERROR : n;
@@ -355,6 +356,7 @@ static const char *header_of(struct call *x, const char *name)
 void curl_call_report(struct call *x, struct transport_response *r)
 {
     struct curl_transport *t = curl_impl_transport(x);
+    loop_did(t->loop);
     r->sent_maybe = r->err.code != 0 && x->attempts > 0;
     r->body = "";
     r->content_type = "";

@@ -53,6 +53,10 @@ struct loop_fd *loop_fd_new(struct loop *l, int fd, void (*fn)(void *ud, int wha
 void loop_fd_want(struct loop_fd *f, int what); // bit set of LOOP_READ, LOOP_WRITE; persistent
 void loop_fd_free(struct loop_fd *f);
 
+// Messages aside, the loop does not see how much a turn was about: whoever reads several things from one file
+// descriptor says each. By this a busy loop judges its rests (io/loop_rest.h).
+void loop_did(struct loop *l);
+
 // How late the loop is: the largest delay of a periodic 100 ms probe since the last call, in us. Real loop
 // only.
 uint64_t loop_lag_us(struct loop *l);

@@ -40,6 +40,7 @@ struct real_loop {
     int due_fd;        // a timerfd: libevent would set one anew for each wait
     uint64_t armed_us; // when due_fd ends a wait; UINT64_MAX: not at all
     struct loop_rest rest;
+    unsigned done; // since the last wait
     SLIST_HEAD(, signal_handler) signals;
     struct loop_timer *lag_probe;
     uint64_t lag_due_us;
@@ -73,24 +74,26 @@ static void sleep_us(uint64_t us)
     nanosleep(&t, NULL); // a signal ends it early
 }
 
-static void run_messages(struct loop *l)
+static void run_messages(struct real_loop *r)
 {
-    for (int i = 0; loop_fill_ready(l) && i < MESSAGES_A_TURN; i++)
-        loop_run_ready(l);
+    for (int i = 0; loop_fill_ready(&r->loop) && i < MESSAGES_A_TURN; i++, r->done++)
+        loop_run_ready(&r->loop);
 }
 
 static void turn(struct real_loop *r)
 {
     struct loop *l = &r->loop;
-    run_messages(l);
+    run_messages(r);
     loop_run_due(l);
 
     uint64_t due = loop_next_due_us(l);
     uint64_t now = clock_now_us(l->clock);
     bool is_due = due <= now || loop_fill_ready(l) || atomic_load(&l->stopping);
-    uint64_t rest = is_due ? 0 : loop_rest_before_wait(&r->rest, now, due);
+    uint64_t rest = is_due ? 0 : loop_rest_before_wait(&r->rest, now, due, r->done);
     if (rest > 0)
         sleep_us(rest);
+    if (!is_due)
+        r->done = 0;
     int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
     if (is_due || now + rest >= due)
         flags |= EVLOOP_NONBLOCK;
@@ -203,6 +206,12 @@ uint64_t loop_lag_us(struct loop *l)
     uint64_t worst = real(l)->lag_worst_us;
     real(l)->lag_worst_us = 0;
     return worst;
+}
+
+void loop_did(struct loop *l)
+{
+    if (l->ops == &real_ops)
+        real(l)->done++;
 }
 
 static void on_signal(evutil_socket_t signo, short what, void *ud)
