@@ -33,7 +33,7 @@ static const char script[] =
     "        { apiVersion = 'v1', kind = 'ConfigMap', metadata = meta '-cfg', data = { ['a.conf'] = 'x = "
     "1\\n' } },\n"
     "      },\n"
-    "      status = { observedGeneration = m.metadata.generation, replicas = 3 },\n"
+    "      status = { observedGeneration = m.metadata.generation, readyReplicas = 3 },\n"
     "      requeue_after = '1s',\n"
     "    }\n"
     "  end,\n"
