@@ -136,6 +136,8 @@ static bool list_goes(struct finder *f, const struct spot *at)
 static bool goes(struct finder *f, const struct spot *at)
 {
     bool is_map = json_is_object(at->live), stays = at->desired != NULL || others_have(f, at);
+    if (!stays && json_get(at->owned, ".") != NULL)
+        return true; // it goes as a whole, with what the server put into it
     bool has_parts = (is_map || json_is_array(at->live)) && json_count(at->live) > 0 &&
                      json_count(at->owned) > 0; // otherwise it is owned as a whole
     if (!has_parts)

@@ -54,15 +54,23 @@ static char *path_of(const struct step *at)
     return text;
 }
 
+static bool is_secret(const struct schema_node *type)
+{
+    return type != NULL && (type->meaning == SCHEMA_BYTES || type->meaning == SCHEMA_SECRET_TEXT);
+}
+
 // What stands there instead; values of Secrets are told by their type alone.
 static void say_got(const struct schema_node *type, const json *v, char out[GOT_MAX])
 {
     char *text = NULL;
-    bool secret = type->meaning == SCHEMA_BYTES || type->meaning == SCHEMA_SECRET_TEXT;
+    bool secret = is_secret(type) || is_secret(type->items); // the map of them, too
     if (json_is_object(v) || json_is_array(v))
         snprintf(out, GOT_MAX, "%s", json_is_object(v) ? "an object" : "an array");
     else if (secret)
-        snprintf(out, GOT_MAX, "%s", json_is_bool(v) ? "a boolean" : "a number");
+        snprintf(out, GOT_MAX, "%s",
+                 json_is_string(v) ? "a text"
+                 : json_is_bool(v) ? "a boolean"
+                                   : "a number");
     else if (json_print(v, GOT_MAX - 1, &text, NULL, NULL) == 0)
         snprintf(out, GOT_MAX, "%s", text);
     else

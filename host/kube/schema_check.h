@@ -7,8 +7,9 @@
 #include "kube/step.h"
 
 // 0, or -ERR_INVALID with the place of a value of another type, or of a member that the type does not have:
-// `spec.replicas: expected integer, got "3"`. Elements count from 1. Never refuses what a server would take:
-// null, a whole number of any spelling, an empty object for a list, and whatever the schema is silent about.
+// `spec.replicas: expected integer, got "3"`. Elements count from 1. Never refuses what a server with this
+// schema would take: null, a whole number of any spelling, an empty object for a list, and whatever the
+// schema is silent about.
 int schema_check(const struct schema_node *type, const json *v, const struct step *at, struct err *e);
 
 #endif

@@ -309,6 +309,9 @@ static void put_script(struct scripts *s, struct origin *o, const char *file, st
     if (e->controller != NULL && !e->stopping && controller_may_swap(e->controller, script, &why) < 0) {
         complain(s, o, e->file, &why);
         script_unref(script);
+        if (is_retry(e, o->bundle->retry))
+            controller_retry(e->controller);
+        controller_pause(e->controller, o->bundle->paused);
         return;
     }
     bool retry = is_retry(e, o->bundle->retry);

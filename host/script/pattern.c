@@ -159,6 +159,13 @@ static bool in_item(unsigned char c, const char *t, const char *end)
     }
 }
 
+// What one look at the item [t, end) takes, in steps: a long set is gone through anew each time.
+static uint64_t item_steps(const char *t, const char *end)
+{
+    enum { SET_BYTES_A_STEP = 16 };
+    return 1 + (uint64_t)(end - t) / SET_BYTES_A_STEP;
+}
+
 static const char *match(struct pattern *p, const char *s, const char *t);
 
 // item* and item+: as many as there are, then fewer.
@@ -166,9 +173,11 @@ static const char *match_most(struct pattern *p, const char *s, const char *t, c
                               ptrdiff_t least)
 {
     ptrdiff_t n = 0;
-    while (s + n < p->subject_end && in_item((unsigned char)s[n], t, end))
+    uint64_t each = item_steps(t, end);
+    ptrdiff_t most = (ptrdiff_t)(p->steps / each) + 1; // beyond it the count fails
+    while (n < most && s + n < p->subject_end && in_item((unsigned char)s[n], t, end))
         n++;
-    if (!step(p, (uint64_t)n))
+    if (!step(p, (uint64_t)n * each))
         return NULL;
     for (; n >= least; n--) {
         const char *r = match(p, s + n, end + 1);
@@ -185,7 +194,7 @@ static const char *match_fewest(struct pattern *p, const char *s, const char *t,
         const char *r = match(p, s, end + 1);
         if (r != NULL || p->error != NULL)
             return r;
-        if (s >= p->subject_end || !in_item((unsigned char)*s, t, end))
+        if (!step(p, item_steps(t, end) - 1) || s >= p->subject_end || !in_item((unsigned char)*s, t, end))
             return NULL;
         s++;
     }
@@ -222,6 +231,8 @@ static bool match_frontier(struct pattern *p, const char *s, const char *t, cons
     }
     const char *end = set_end(p, t + 1);
     if (end == NULL)
+        return false;
+    if (!step(p, item_steps(t, end) - 1))
         return false;
     unsigned char before = s == p->subject ? 0 : (unsigned char)s[-1];
     unsigned char here = s == p->subject_end ? 0 : (unsigned char)*s;
@@ -274,7 +285,7 @@ enum move { MOVE_ON, MOVE_DONE };
 static enum move match_item(struct pattern *p, const char **s, const char **t)
 {
     const char *end = item_end(p, *t);
-    if (end == NULL) {
+    if (end == NULL || !step(p, item_steps(*t, end) - 1)) {
         *s = NULL;
         return MOVE_DONE;
     }

@@ -107,6 +107,14 @@ static void stop_here(struct sandbox *s, enum pass_end end, const char *what)
     sandbox_stop(s->L, end, "%s%s", where, what);
 }
 
+static void stop_deadline(struct sandbox *s)
+{
+    char text[128];
+    snprintf(text, sizeof(text), "the script used up its CPU budget of %llu ms",
+             (unsigned long long)(s->job->cpu_us / 1000));
+    stop_here(s, PASS_DEADLINE, text);
+}
+
 static void look_at_memory(struct sandbox *s)
 {
     s->memory_due = false;
@@ -130,12 +138,8 @@ static void on_hook(lua_State *L, lua_Debug *ar)
     bool expired = budget_check(s->budget, s->stop != PASS_OK);
     if (s->stop != PASS_OK)
         raise_stop(L);
-    if (expired) {
-        char text[128];
-        snprintf(text, sizeof(text), "the script used up its CPU budget of %llu ms",
-                 (unsigned long long)(s->job->cpu_us / 1000));
-        stop_here(s, PASS_DEADLINE, text);
-    }
+    if (expired)
+        stop_deadline(s);
     if (s->memory_due)
         look_at_memory(s);
 }
@@ -201,6 +205,17 @@ int sandbox_pcall(lua_State *L, int nargs, int nresults, const char *what)
 void sandbox_charge(lua_State *L, uint64_t work)
 {
     budget_charge(sandbox_of(L)->budget, work);
+}
+
+void sandbox_poll(lua_State *L, uint64_t work)
+{
+    struct sandbox *s = sandbox_of(L);
+    if (work > 0)
+        budget_charge(s->budget, work);
+    if (s->stop != PASS_OK)
+        raise_stop(L);
+    if (budget_expired(s->budget))
+        stop_deadline(s);
 }
 
 uint64_t sandbox_ordinal(lua_State *L, const void *p)

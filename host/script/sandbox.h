@@ -70,6 +70,9 @@ void sandbox_enter(lua_State *L, const char *what);
 void sandbox_leave(lua_State *L);
 // Work done in C, in about instructions; only inline budgets count it.
 void sandbox_charge(lua_State *L, uint64_t work);
+// For loops in C that may be long, or that call functions which may be C too: the hook sees bytecode only.
+// Ends the pass when its budget is used up.
+void sandbox_poll(lua_State *L, uint64_t work);
 uint64_t sandbox_ordinal(lua_State *L,
                          const void *p); // an order for objects that is the same in every process
 

@@ -150,12 +150,23 @@ int str_lib_gmatch(lua_State *L)
 
 // --- gsub ---
 
+enum { POLL_TURNS = 1024 };
+
 struct gsub {
     lua_State *L;
+    unsigned turns; // since the last look at the budget
     struct pattern p;
     struct str_build out;
     int type; // of the replacement, at index 3
 };
+
+static void count_turn(struct gsub *g)
+{
+    if (++g->turns < POLL_TURNS)
+        return;
+    g->turns = 0;
+    sandbox_poll(g->L, (uint64_t)POLL_TURNS * 8);
+}
 
 // The replacement text with %0 to %9 filled in.
 static void add_template(struct gsub *g, const char *from, const char *to)
@@ -169,6 +180,7 @@ static void add_template(struct gsub *g, const char *from, const char *to)
         i += plain;
         if (percent == NULL)
             break;
+        count_turn(g);
         i++; // at the end of the text this is its NUL, as in LuaJIT
         if (text[i] < '0' || text[i] > '9') {
             str_build_add(&g->out, text + i, 1);
@@ -185,10 +197,12 @@ static void add_replacement(struct gsub *g, const char *from, const char *to)
 {
     lua_State *L = g->L;
     if (g->type == LUA_TFUNCTION) {
+        sandbox_poll(L, 0); // it may be one in C
         lua_pushvalue(L, 3);
         int n = push_captures(L, &g->p, from, to, true);
         lua_call(L, n, 1);
     } else if (g->type == LUA_TTABLE) {
+        sandbox_poll(L, 0); // __index, too
         push_capture(L, &g->p, 0, from, to);
         lua_gettable(L, 3);
     } else {

@@ -22,8 +22,11 @@ struct item {
 
 enum order_by { BY_NUMBER, BY_TEXT, BY_CALL };
 
+enum { POLL_BYTES = 1 << 20 };
+
 struct sort {
     lua_State *L;
+    size_t compared; // bytes of texts since the last look at the budget
     enum order_by by;
     bool has_function; // at index 2; the values at 3
     struct item *spare;
@@ -47,16 +50,29 @@ static void check_comparable(lua_State *L)
                luaL_typename(L, -2), luaL_typename(L, -1));
 }
 
+static bool less_text(struct sort *s, const struct item *a, const struct item *b)
+{
+    if (a->as.text == b->as.text) // equal texts are one object
+        return false;
+    size_t n = a->len < b->len ? a->len : b->len;
+    s->compared += n;
+    if (s->compared > POLL_BYTES) {
+        sandbox_poll(s->L, s->compared / 32);
+        s->compared = 0;
+    }
+    int r = memcmp(a->as.text, b->as.text, n);
+    return r != 0 ? r < 0 : a->len < b->len;
+}
+
 // Is a < b? May raise.
-static bool less(const struct sort *s, const struct item *a, const struct item *b)
+static bool less(struct sort *s, const struct item *a, const struct item *b)
 {
     if (s->by == BY_NUMBER)
         return a->as.number < b->as.number;
-    if (s->by == BY_TEXT) {
-        int r = memcmp(a->as.text, b->as.text, a->len < b->len ? a->len : b->len);
-        return r != 0 ? r < 0 : a->len < b->len;
-    }
+    if (s->by == BY_TEXT)
+        return less_text(s, a, b);
     lua_State *L = s->L;
+    sandbox_poll(L, 0); // the function may be one in C
     bool result;
     if (s->has_function) {
         lua_pushvalue(L, 2);
@@ -75,7 +91,7 @@ static bool less(const struct sort *s, const struct item *a, const struct item *
     return result;
 }
 
-static void merge_sort(const struct sort *s, struct item *items, size_t n)
+static void merge_sort(struct sort *s, struct item *items, size_t n)
 {
     if (n < 2)
         return;

@@ -496,8 +496,12 @@ static void on_to_be_handed_over(void *ud, struct client_result *res)
     struct apply_op *o = ud;
     const json *object = json_root(res->doc);
     if (res->failure == NULL && o->op->settled && !hand_over_is_taken(object, o->op->manager)) {
+        // What was compared is this version; another is to be compared first.
         o->ok = true;
-        learn(o, object);
+        if (str_eq(json_str(json_path(object, "metadata", "resourceVersion", NULL)), o->op->live_rv))
+            learn(o, object);
+        else
+            o->foreign = true;
     } else if (res->failure != NULL) {
         fail(o, res->failure);
     } else if (!write_kept(o, object)) {
@@ -554,11 +558,16 @@ static void on_is_subject_there(void *ud, struct client_result *res)
 {
     struct apply_op *o = ud;
     const char *uid = json_str(json_path(json_root(res->doc), "metadata", "uid", NULL));
-    if (res->failure == NULL && str_eq(uid, o->op->uid)) {
+    const struct api_status *why = res->failure;
+    bool gone = why == NULL ? !str_eq(uid, o->op->uid) : why->http == 404;
+    if (!gone && (why == NULL || why->http == 403)) { // 403: it may be there, so discovery is asked
         refuse_changed_kind(o);
         return;
     }
-    o->ok = true; // it is gone, and its status has nowhere to go
+    if (gone)
+        o->ok = true; // its status has nowhere to go
+    else
+        fail(o, why);
     end_write(o, NULL);
     finish(o);
 }

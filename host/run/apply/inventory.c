@@ -15,6 +15,8 @@ struct pending {
     void *ud;
 };
 
+enum { LOAD_LATER_MS = 1000 }; // while something else is under way
+
 struct inventory {
     struct client *client;
     struct identity as;
@@ -95,7 +97,7 @@ static void add_kind(struct inventory_kind **kinds, size_t *count, const struct 
 
 // ---- loading
 
-static void load(void *ud);
+static void start_write(struct inventory *i);
 
 static void again(struct inventory *i, const struct api_status *why)
 {
@@ -157,6 +159,10 @@ static void on_loaded(void *ud, struct client_result *res)
 {
     struct inventory *i = ud;
     i->call = NULL;
+    if (i->loaded && i->pending != NULL) { // kinds came in the meantime, which it can not tell
+        start_write(i);
+        return;
+    }
     bool absent = res->failure != NULL && res->failure->http == 404 &&
                   !str_eq(res->failure->details_kind, "namespaces");
     if (res->failure != NULL && !absent) {
@@ -177,18 +183,26 @@ static void on_loaded(void *ud, struct client_result *res)
     i->on_change(i->ud);
 }
 
-static void load(void *ud)
+static void load(struct inventory *i)
 {
-    struct inventory *i = ud;
     char *path = own_path(i, NULL);
     i->call = client_send(
         i->client, &(struct client_request){.method = METHOD_GET, .path = path, .as = &i->as}, on_loaded, i);
     free(path);
 }
 
+static void on_retry(void *ud)
+{
+    struct inventory *i = ud;
+    if (i->call != NULL)
+        loop_timer_start(i->retry, LOAD_LATER_MS);
+    else
+        load(i);
+}
+
 void inventory_look_again(struct inventory *i, uint64_t ms)
 {
-    if (i->call == NULL && i->pending == NULL && !loop_timer_active(i->retry))
+    if (!loop_timer_active(i->retry))
         loop_timer_start(i->retry, ms);
 }
 
@@ -206,7 +220,7 @@ struct inventory *inventory_new(struct client *c, const struct script *script, u
     i->on_trouble = on_trouble;
     i->ud = ud;
     random_init(&i->random, seed);
-    i->retry = loop_timer_new(client_loop(c), load, i);
+    i->retry = loop_timer_new(client_loop(c), on_retry, i);
     load(i);
     return i;
 }
@@ -272,8 +286,6 @@ static void tell_pending(struct inventory *i, int r, const struct err *e)
         p = next;
     }
 }
-
-static void start_write(struct inventory *i);
 
 // Each of a script's keys tries again at a time of its own: all together must not ask more often than one.
 static void put_off_write(struct inventory *i, const struct api_status *why, const struct err *e)

@@ -250,8 +250,9 @@ static void on_scan_end(void *ud, const struct api_status *why)
     g->scan = NULL;
     if (why != NULL && why->http != 404) { // 404: the kind has just vanished
         uint64_t ms = (uint64_t)SCAN_AGAIN_MS << (g->scan_failures < 6 ? g->scan_failures : 6);
-        LOG_(g->scan_failures++ == 0 ? LOG_WARN : LOG_DEBUG,
-             "subjects that left the script's selector can not be looked for yet",
+        enum log_level level = g->scan_failures == 0 ? LOG_WARN : LOG_DEBUG;
+        g->scan_failures++;
+        LOG_(level, "subjects that left the script's selector can not be looked for yet",
              F_STR("script", c->script->name), F_STR("error", why->err.text));
         loop_timer_start(g->scan_again, ms < SCAN_AGAIN_MAX_MS ? ms : SCAN_AGAIN_MAX_MS);
         return;

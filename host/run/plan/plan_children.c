@@ -78,20 +78,21 @@ static int check_ours(const struct plan_input *in, const struct object *live, st
     return 0;
 }
 
-// Is the child as it should be, but for replicas that are ours as long as nobody else sets them?
-static bool is_settled(const struct plan_input *in, const struct child *c, const json *desired)
+// Is the child as it should be, but for replicas that are ours as long as nobody else sets them? *ret_path:
+// where it is not; free().
+static bool is_settled(const struct plan_input *in, const struct child *c, const json *desired,
+                       char **ret_path)
 {
     struct json_doc *live = object_parse(c->live), *kept = NULL;
     struct buf body;
     uint64_t hash;
-    char *path = NULL;
+    *ret_path = NULL;
     buf_init(&body, DESIRED_BODY_MAX);
     bool settled =
         hand_over_write(desired, json_path(json_root(live), "spec", "replicas", NULL), NULL, &body) &&
         json_parse(body.data, body.len, &kept, NULL) == 0 &&
         plan_is_noop(in, c->live, in->world->script->manager, NULL, json_root(kept), object_uid(c->live),
-                     &hash, &path);
-    free(path);
+                     &hash, ret_path);
     json_doc_free(kept);
     json_doc_free(live);
     buf_fini(&body);
@@ -102,15 +103,16 @@ static int change_child(struct plan *p, const struct plan_input *in, const struc
                         const json *desired, uint64_t hash, char *path, struct err *e)
 {
     bool hands_over = hand_over_is_due(&c->resource, c->live, in->world->script->manager, desired);
+    bool settled = false;
     if (hands_over) { // nobody fights over a field that goes
         free(path);
-        path = NULL;
+        settled = is_settled(in, c, desired, &path);
     }
     int r = add_write(p, in, c, desired, hash, path, e);
     if (r == 0 && hands_over) {
         struct op *o = &p->ops[p->count - 1];
         o->hands_over = true;
-        o->settled = is_settled(in, c, desired);
+        o->settled = settled;
     }
     return r;
 }

@@ -97,6 +97,9 @@ static void lists(void **unused)
            "{'l':[{'n':'y'},{'n':'x','m':{'q':1}}]}", "{'l':[{'n':'x'}]}", EMPTY_MAP("/spec/l/1/m"));
     expect("{'f:l':{'k:{\\'n\\':\\'x\\'}':{'.':{},'f:n':{},'f:m':{'f:q':{}}}}}", "{'f:l':{'.':{}}}",
            "{'l':[{'n':'x','m':{'q':1}}]}", "{'l':[]}", EMPTY_LIST("/spec/l"));
+    // an item of ours goes with what the server added to it
+    expect("{'f:l':{'k:{\\'n\\':\\'x\\'}':{'.':{},'f:n':{}}}}", "{'f:l':{'.':{}}}",
+           "{'l':[{'n':'x','added':1}]}", "{'l':[]}", EMPTY_LIST("/spec/l"));
 }
 
 static void nothing_of_ours(void **unused)

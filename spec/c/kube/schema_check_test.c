@@ -79,6 +79,7 @@ static void long_and_secret_values(void **unused)
            "apply[3].spec.replicas: expected integer, got a text of 60 bytes");
     expect("{'bytes':{'k':4711}}", "apply[3].spec.bytes.k: expected string, got a number");
     expect("{'bytes':{'k':true}}", "apply[3].spec.bytes.k: expected string, got a boolean");
+    expect("{'bytes':'hunter2'}", "apply[3].spec.bytes: expected object, got a text");
 }
 
 static void unknown_members(void **unused)

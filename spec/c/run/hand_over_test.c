@@ -147,12 +147,59 @@ static void are_not_taken_back_from_who_is_faster(void **unused)
     sim_fini(&s);
 }
 
+// Somebody edits another field between the pass, which found all as it should be, and the host's question.
+static enum apiserver_fault edit(struct sim *s, const struct apiserver_passage *p,
+                                 struct apiserver_answer *ret_answer)
+{
+    (void)ret_answer;
+    if (strcmp(p->method, "GET") == 0 && strcmp(p->path, FLEET) == 0 && strcmp(p->user, "tidelock") == 0) {
+        s->fault = NULL;
+        sim_request(s, "alice", "PATCH", FLEET "?fieldManager=edit", THINGS_MERGE,
+                    "{\"spec\":{\"image\":\"z\"}}");
+    }
+    return APISERVER_PASS;
+}
+
+static void an_edit_in_between_is_corrected(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s);
+    s.fault = edit;
+    things_put(&s, "t", "{\"image\":\"a\"}");
+    things_settle(&s);
+    assert_null(s.fault);
+    assert_image(&s, "a");
+    assert_int_equal(replicas(&s), 2);
+    sim_fini(&s);
+}
+
+// A field that somebody flips is fought over as ever while the replicas are kept.
+static void fights_are_found_meanwhile(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s);
+    things_put(&s, "t", "{\"image\":\"a\"}");
+    things_settle(&s);
+    for (int i = 0; i < 8; i++) {
+        sim_request(&s, "alice", "PATCH", FLEET "?fieldManager=edit", THINGS_MERGE,
+                    "{\"spec\":{\"image\":\"z\"}}");
+        sim_run(&s, 500);
+    }
+    assert_int_equal(things_events(&s, "default", "FieldConflict", "spec.image"), 1);
+    assert_int_equal(replicas(&s), 2);
+    sim_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stay_until_taken),
         cmocka_unit_test(are_given_up_when_shared),
         cmocka_unit_test(are_not_taken_back_from_who_is_faster),
+        cmocka_unit_test(an_edit_in_between_is_corrected),
+        cmocka_unit_test(fights_are_found_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,6 +53,17 @@ static const struct hostile hostile[] = {
     {"gsub table", DEADLINE,
      "('abc'):gsub('.', setmetatable({}, {__index = function() while true do end end}))"},
     {"iterator", DEADLINE, "for x in function() return 1 end do end"},
+    // work in C that runs no bytecode
+    {"sort by a function in C", DEADLINE,
+     "local a, b, t = ('a'):rep(150), '.-.-b', {} for i = 1, 1e4 do t[i] = i % 2 == 0 and a or b end "
+     "table.sort(t, string.find)"},
+    {"sort of long texts", DEADLINE | MEMORY,
+     "local s = 'x' for i = 1, 20 do s = s .. s end local a, b, t = s .. 'a', s .. 'b', {} "
+     "for i = 1, 1e5 do t[i] = i % 2 == 0 and a or b end table.sort(t)"},
+    {"template without end", DEADLINE, "return (('a'):rep(4e5):gsub('', ('%0'):rep(4e5)))"},
+    {"long set", DEADLINE | RAISED, "return ('a'):rep(5e5):find('[' .. ('b'):rep(5e5) .. ']')"},
+    {"long set in a loop", DEADLINE,
+     "while true do pcall(string.find, ('a'):rep(5e5), '[^' .. ('b'):rep(5e5) .. ']+c') end"},
     {"gmatch", DEADLINE | MEMORY, "while true do for w in ('a'):rep(1e5):gmatch('()') do end end"},
     {"pairs", DEADLINE,
      "local t = {} for i = 1, 1000 do t['k' .. i] = i end while true do for k in pairs(t) do end end"},

@@ -195,6 +195,12 @@ static void test_work_is_bounded(void **state)
     support_end("return ('a'):rep(200000):match('.-b')", PASS_RAISED, "1,000,000 steps");
     support_end("return ('('):rep(100000):gsub('%b()', '')", PASS_RAISED, "1,000,000 steps");
     support_end("for x in ('a'):rep(100000):gmatch('a-b') do end", PASS_RAISED, "1,000,000 steps");
+    support_end("return ('a'):rep(1e5):find('[' .. ('b'):rep(1e5) .. ']')", PASS_RAISED, "1,000,000 steps");
+    support_end("return ('a'):rep(1e5):find('[^' .. ('b'):rep(1e5) .. ']+c')", PASS_RAISED,
+                "1,000,000 steps");
+    support_end("return ('a'):rep(1e5):find('[' .. ('b'):rep(1e5) .. 'a]-c')", PASS_RAISED,
+                "1,000,000 steps");
+    support_end("return ('a'):rep(1e5):find('%f[' .. ('b'):rep(1e5) .. ']')", PASS_RAISED, "1,000,000 steps");
     support_end("return ('a'):rep(300):match(('a?'):rep(300) .. ('a'):rep(300))", PASS_RAISED, "too complex");
     support_end("return ('a'):match(('('):rep(40))", PASS_RAISED, "too many captures");
 }
