@@ -137,9 +137,11 @@ functional.describe("entries", function()
             assert.truthy(data "database")
             assert.truthy(plane:get("widgets", namespace, "w"))
             plane:patch("configmaps", namespace, "server", { metadata = { finalizers = functional.null } })
-            await_gone "database"
             eventually(10, "the subject is gone", function()
                 return not plane:get("widgets", namespace, "w")
+            end)
+            eventually(90, "the collector, which looks for new kinds now and then, has taken the first one", function()
+                return not data "database"
             end)
         end)
 
