@@ -6,23 +6,8 @@ local widgets, eventually, process = functional.widgets, functional.eventually, 
 functional.describe("entries", function()
     local plane, namespace, host, mark
 
-    setup(function()
-        plane = functional.controlplane.shared()
-        widgets.install(plane)
-        widgets.clean(plane)
-    end)
-
-    teardown(function()
-        widgets.remove(plane)
-    end)
-
-    before_each(function()
-        namespace = plane:namespace "entries"
-    end)
-
-    after_each(function()
-        functional.host.stop_all()
-        widgets.clean(plane)
+    functional.around_widgets("entries", function(its_plane, its_namespace)
+        plane, namespace = its_plane, its_namespace
     end)
 
     local function put(body, rest)

@@ -80,25 +80,16 @@ local immutable = {
 functional.describe("refusals", function()
     local plane, namespace, host, mark
 
+    functional.around_widgets("refusals", function(its_plane, its_namespace)
+        plane, namespace = its_plane, its_namespace
+    end)
+
     setup(function()
-        plane = functional.controlplane.shared()
-        widgets.install(plane)
-        widgets.clean(plane)
         plane:apply_text(rights)
     end)
 
     teardown(function()
         plane:kubectl { "delete", "clusterrole,clusterrolebinding", "tidelock-refusals" }
-        widgets.remove(plane)
-    end)
-
-    before_each(function()
-        namespace = plane:namespace "refusals"
-    end)
-
-    after_each(function()
-        functional.host.stop_all()
-        widgets.clean(plane)
     end)
 
     -- A script whose `bad` is that of the subject's name in the table; mended: it makes good ones only.

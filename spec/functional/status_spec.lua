@@ -8,23 +8,8 @@ local count = functional.sanitized and 10 or 100 -- Widgets that must not wake t
 functional.describe("status", function()
     local plane, namespace, host, mark
 
-    setup(function()
-        plane = functional.controlplane.shared()
-        widgets.install(plane)
-        widgets.clean(plane)
-    end)
-
-    teardown(function()
-        widgets.remove(plane)
-    end)
-
-    before_each(function()
-        namespace = plane:namespace "status"
-    end)
-
-    after_each(function()
-        functional.host.stop_all()
-        widgets.clean(plane)
+    functional.around_widgets("status", function(its_plane, its_namespace)
+        plane, namespace = its_plane, its_namespace
     end)
 
     local function put(name, body, rest, kind)

@@ -27,6 +27,33 @@ function functional.describe(name, body)
     end)
 end
 
+--- The hooks of specs about Widgets, on the shared control plane: the kinds are there, each test has a namespace of its own,
+-- and no host and no object is left after it. `use(plane, namespace)` is told of both, at first without the namespace.
+function functional.around_widgets(prefix, use)
+    local busted, widgets = getfenv(2), functional.widgets
+    local plane
+
+    busted.setup(function()
+        plane = controlplane.shared()
+        use(plane)
+        widgets.install(plane)
+        widgets.clean(plane)
+    end)
+
+    busted.teardown(function()
+        widgets.remove(plane)
+    end)
+
+    busted.before_each(function()
+        use(plane, plane:namespace(prefix))
+    end)
+
+    busted.after_each(function()
+        functional.host.stop_all()
+        widgets.clean(plane)
+    end)
+end
+
 --- A script small enough to follow: for each Memcached a ConfigMap NAME-note whose text is `text`.
 function functional.note_script(name, text, extra)
     return ([[

@@ -102,12 +102,15 @@ static void note_desire(struct field *x, uint64_t desired_hash)
     x->desired = desired_hash;
 }
 
-static void note_write(struct field *x, uint64_t now)
+// Is it one of many within a short time?
+static bool note_write(struct field *x, uint64_t now)
 {
+    bool often = x->count == TIMES && now - x->writes[x->next] <= WINDOW_MS;
     x->writes[x->next] = now;
     x->next = (x->next + 1) % TIMES;
     if (x->count < TIMES)
         x->count++;
+    return often;
 }
 
 static void begin_anew(struct field *x)
@@ -130,25 +133,26 @@ static enum fights_move ask_in_fight(struct field *x, uint64_t now, uint64_t *re
     return FIGHTS_WRITE;
 }
 
-static bool is_often(const struct field *x, uint64_t now)
+// What is known of it, looked at anew.
+static struct field *visit(struct fights *f, const char *id, const char *path, uint64_t desired_hash,
+                           uint64_t now)
 {
-    return x->count == TIMES && now - x->writes[x->next] <= WINDOW_MS;
+    sweep(f, now);
+    struct field *x = find_or_add(f, id, path);
+    if (is_over(x, now))
+        begin_anew(x);
+    x->asked = now;
+    note_desire(x, desired_hash);
+    return x;
 }
 
 enum fights_move fights_ask(struct fights *f, const char *id, const char *path, uint64_t desired_hash,
                             uint64_t now_ms, uint64_t *ret_wait_ms)
 {
-    sweep(f, now_ms);
-    struct field *x = find_or_add(f, id, path);
-    if (is_over(x, now_ms))
-        begin_anew(x);
-    x->asked = now_ms;
-    note_desire(x, desired_hash);
+    struct field *x = visit(f, id, path, desired_hash, now_ms);
     if (x->interval_ms > 0)
         return ask_in_fight(x, now_ms, ret_wait_ms);
-    bool often = is_often(x, now_ms);
-    note_write(x, now_ms);
-    return often ? FIGHTS_PROBE : FIGHTS_WRITE;
+    return note_write(x, now_ms) ? FIGHTS_PROBE : FIGHTS_WRITE;
 }
 
 enum fights_move fights_ask_to_make(struct fights *f, const char *id, uint64_t now_ms, uint64_t *ret_wait_ms)
@@ -162,17 +166,8 @@ enum fights_move fights_ask_to_make(struct fights *f, const char *id, uint64_t n
 
 bool fights_made(struct fights *f, const char *id, const char *text, uint64_t now_ms)
 {
-    sweep(f, now_ms);
-    struct field *x = find_or_add(f, id, "");
-    if (is_over(x, now_ms))
-        begin_anew(x);
-    x->asked = now_ms;
-    note_desire(x, 0);
-    if (x->interval_ms > 0)
-        return false;
-    bool often = is_often(x, now_ms);
-    note_write(x, now_ms);
-    return often && fights_found(f, id, "", text, now_ms);
+    struct field *x = visit(f, id, "", 0, now_ms);
+    return x->interval_ms == 0 && note_write(x, now_ms) && fights_found(f, id, "", text, now_ms);
 }
 
 const char *fights_text(const struct fights *f, const char *id, const char *path)

@@ -23,30 +23,30 @@ static const struct inventory_kind *other_kind(const struct controller *c, const
     return NULL;
 }
 
+// `so`: what follows from it.
+static int say_what_is_left(const struct script *s, const struct inventory_kind *k, const char *so,
+                            struct err *e)
+{
+    return err_set(e, ERR_CONFLICT,
+                   "subject: it is %s, but the script has left children, patches or finalizers for its "
+                   "subjects of %s%s%s: %s with: tidelock release %s --namespace-of-script %s",
+                   s->subject->text, k->group, k->group[0] == '\0' ? "" : "/", k->kind, so, s->name, s->ns);
+}
+
 int controller_may_swap(const struct controller *c, const struct script *script, struct err *e)
 {
     const struct inventory_kind *k = other_kind(c, script->subject);
     if (k == NULL || controller_is_held(c, NULL))
         return 0;
-    return err_set(
-        e, ERR_CONFLICT,
-        "subject: it is %s, but the script has left children, patches or finalizers for its subjects of "
-        "%s%s%s: give it another name; what it leaves behind is handed back then with: tidelock release "
-        "%s --namespace-of-script %s",
-        script->subject->text, k->group, k->group[0] == '\0' ? "" : "/", k->kind, script->name, script->ns);
+    return say_what_is_left(script, k, "give it another name; what it leaves behind is handed back then", e);
 }
 
 bool controller_is_held(const struct controller *c, struct err *e)
 {
-    const struct script *s = c->script;
-    const struct inventory_kind *k = inventory_is_loaded(c->inventory) ? other_kind(c, s->subject) : NULL;
+    const struct inventory_kind *k =
+        inventory_is_loaded(c->inventory) ? other_kind(c, c->script->subject) : NULL;
     if (k == NULL)
         return false;
-    err_set(e, ERR_CONFLICT,
-            "subject: it is %s, but the script has left children, patches or finalizers for its subjects of "
-            "%s%s%s: it "
-            "waits until its subject is that again, or they are handed back with: tidelock release %s "
-            "--namespace-of-script %s",
-            s->subject->text, k->group, k->group[0] == '\0' ? "" : "/", k->kind, s->name, s->ns);
+    say_what_is_left(c->script, k, "it waits until its subject is that again, or they are handed back", e);
     return true;
 }

@@ -7,19 +7,7 @@
 
 #include "unit.h"
 
-// Texts are written with ' for ".
-static struct json_doc *parse(const char *text)
-{
-    struct json_doc *doc;
-    struct err e;
-    char *copy = strdup(text);
-    for (char *s = copy; *s != '\0'; s++)
-        *s = *s == '\'' ? '"' : *s;
-    if (json_parse(copy, strlen(copy), &doc, &e) < 0)
-        fail_msg("%s: %s", e.text, copy);
-    free(copy);
-    return doc;
-}
+#include "openapi.h"
 
 // `ours` and `theirs` are field sets, `live` the object's spec. `want`: what follows the precondition.
 static void expect(const char *ours, const char *theirs, const char *live, const char *desired,
