@@ -100,11 +100,14 @@ static void release_claims(struct job *j)
 static void finish(void *ud)
 {
     struct job *j = ud;
+    size_t plan_ops = j->in.plan->count; // the plan goes with on_done
     release_claims(j);
     own_waiter_free(j->waiter);
     loop_timer_free(j->timer);
     j->applier->active--;
     j->in.on_done(j->in.ud, &j->result);
+    for (size_t i = 0; i < plan_ops; i++)
+        apply_op_fini(&j->ops[i]);
     free(j->ops);
     free(j);
 }
@@ -174,7 +177,7 @@ static void take_result(struct job *j, const struct apply_op *o)
     if (o->move == FIGHTS_WAIT && (r->again_ms == 0 || o->again_ms < r->again_ms))
         r->again_ms = o->again_ms;
     if (o->ok) {
-        r->writes += o->move != FIGHTS_WAIT;
+        r->writes += o->written;
         return;
     }
     r->terminating = o->terminating && (r->failures == 0 || r->terminating);

@@ -37,7 +37,8 @@ size_t applier_active(const struct applier *a); // plans under way
 void applier_hurry(struct applier *a);
 
 struct apply_result {
-    size_t writes; // answered with success
+    size_t
+        writes; // operations that went well and had something written; many a one turns out to need nothing
     size_t failures;
     struct err err;         // the first failures' texts; code of the first
     int64_t retry_after_ms; // the largest the server asked for; -1: none

@@ -6,15 +6,16 @@
 #include "base/strset.h"
 #include "run/apply/conflict.h"
 
-static char *id_of(const struct apply_op *o)
+// A field of an object, as our manager sets it.
+static char *name_field(const struct apply_op *o)
 {
     const struct op *op = o->op;
-    return xasprintf("%s/%s|%s|%s|%s", op->resource.gvk->group, op->resource.gvk->kind, op->ns, op->name,
-                     op->manager);
+    return xasprintf("%s/%s|%s|%s|%s|%s", op->resource.gvk->group, op->resource.gvk->kind, op->ns, op->name,
+                     op->manager, op->path);
 }
 
 // That there is such a child. It is this subject's: another that comes under the same name makes its own.
-static char *child_id_of(const struct apply_op *o)
+static char *name_child(const struct apply_op *o)
 {
     const struct op *op = o->op;
     return xasprintf("%s/%s|%s|%s|%s", op->resource.gvk->group, op->resource.gvk->kind, op->ns, op->name,
@@ -34,40 +35,37 @@ static char *object_text(const struct op *op)
 bool apply_fight_holds_back(struct apply_op *o)
 {
     const struct op *op = o->op;
-    struct fights *f = o->applier->fights;
     o->move = FIGHTS_WRITE;
-    if (op->kind == OP_CREATE) {
-        char *id = child_id_of(o);
-        o->move = fights_ask_to_make(f, id, now_of(o), &o->again_ms);
-        free(id);
-    } else if (op->path != NULL && op->force) {
-        char *id = id_of(o);
-        o->move = fights_ask(f, id, op->path, op->desired_hash, now_of(o), &o->again_ms);
-        free(id);
+    if (op->kind == OP_CREATE)
+        o->contested = name_child(o);
+    else if (op->path != NULL && op->force)
+        o->contested = name_field(o);
+    if (o->contested == NULL)
+        return false;
+    o->move = fights_ask(o->applier->fights, o->contested, now_of(o), &o->again_ms);
+    if (op->kind == OP_CREATE && o->move == FIGHTS_PROBE) { // nobody can be asked who it is
+        o->often = true;
+        o->move = FIGHTS_WRITE;
     }
     return o->move == FIGHTS_WAIT;
 }
 
 const char *apply_fight_text(const struct apply_op *o, const char **ret_reason)
 {
-    const struct op *op = o->op;
-    bool made = op->kind == OP_CREATE;
-    if (!made && (op->path == NULL || !op->force))
-        return NULL;
-    char *id = made ? child_id_of(o) : id_of(o);
-    const char *text = fights_text(o->applier->fights, id, made ? "" : op->path);
-    free(id);
-    *ret_reason = made ? FIGHT_CHILD : FIGHT_FIELD;
-    return text;
+    const struct fights *f = o->applier->fights;
+    if (o->contested == NULL || (o->move != FIGHTS_WAIT && !fights_same_desire(f, o->contested)))
+        return NULL; // a change of our own that went through is none
+    *ret_reason = o->op->kind == OP_CREATE ? FIGHT_CHILD : FIGHT_FIELD;
+    return fights_text(f, o->contested);
 }
 
 // ---- children
 
-void apply_fight_made(struct apply_op *o)
+static void found_deleted(struct apply_op *o)
 {
-    char *id = child_id_of(o), *object = object_text(o->op);
+    char *object = object_text(o->op);
     char *text = xasprintf("%s is deleted by somebody again and again", object);
-    if (fights_made(o->applier->fights, id, text, now_of(o))) {
+    if (fights_found(o->applier->fights, o->contested, text, now_of(o))) {
         char *whole =
             xasprintf("%s: stop who deletes it, or leave it out of the script; until then it is made "
                       "again less and less often",
@@ -79,14 +77,23 @@ void apply_fight_made(struct apply_op *o)
     }
     free(text);
     free(object);
-    free(id);
 }
 
 void apply_fight_deleted(struct apply_op *o)
 {
-    char *id = child_id_of(o);
-    fights_calm(o->applier->fights, id, "");
-    free(id);
+    char *child = name_child(o);
+    fights_calm(o->applier->fights, child);
+    free(child);
+}
+
+void apply_fight_written(struct apply_op *o, bool created)
+{
+    bool child = o->op->kind == OP_CREATE;
+    if (o->contested == NULL || (child && !created))
+        return;
+    fights_written(o->applier->fights, o->contested, child ? 0 : o->op->desired_hash, now_of(o));
+    if (o->often)
+        found_deleted(o);
 }
 
 // ---- fields
@@ -110,14 +117,14 @@ static void report(struct apply_op *o, const struct conflict *c, const struct ob
     json_doc_free(live);
 }
 
-static void found(struct apply_op *o, const char *id, const struct conflict *c, const struct object *stored)
+static void found(struct apply_op *o, const struct conflict *c, const struct object *stored)
 {
     bool known = c->manager[0] != '\0';
     char *object = object_text(o->op);
     char *text =
         xasprintf("%s: field %s is changed again and again by %s%s%s", object, c->path,
                   known ? "manager \"" : "", known ? c->manager : "somebody else", known ? "\"" : "");
-    if (fights_found(o->applier->fights, id, o->op->path, text, now_of(o)))
+    if (fights_found(o->applier->fights, o->contested, text, now_of(o)))
         report(o, c, stored);
     free(text);
     free(object);
@@ -130,21 +137,19 @@ bool apply_fight_answered(struct apply_op *o, const struct client_result *res, c
         return false;
     o->move = FIGHTS_WRITE;
     bool again = false;
-    char *id = id_of(o);
     if (res->failure != NULL && api_status_is_conflict_with_manager(res->failure)) {
         struct json_doc *status = NULL;
         json_parse(res->body, res->body_len, &status, NULL);
         struct conflict c = conflict_read(json_root(status));
-        found(o, id, &c, stored);
+        found(o, &c, stored);
         json_doc_free(status);
         again = true;
-    } else if (res->failure == NULL && fights_same_desire(o->applier->fights, id, op->path)) {
+    } else if (res->failure == NULL && fights_same_desire(o->applier->fights, o->contested)) {
         // Nobody holds the field, and yet what we set does not stay: it is taken away.
         struct conflict c = conflict_guess(json_root(res->doc), op->manager, op->subresource, op->path);
-        found(o, id, &c, stored);
+        found(o, &c, stored);
     } else if (res->failure == NULL) {
-        fights_calm(o->applier->fights, id, op->path);
+        fights_calm(o->applier->fights, o->contested);
     }
-    free(id);
     return again;
 }

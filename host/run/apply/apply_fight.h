@@ -7,10 +7,11 @@
 
 // Decides o->move. True: the write is left out for now, o->again_ms says until when.
 bool apply_fight_holds_back(struct apply_op *o);
+// The server took the write; `created`: with 201.
+void apply_fight_written(struct apply_op *o, bool created);
 // The answer to a probe. True: our value is to be sent again, by force.
 bool apply_fight_answered(struct apply_op *o, const struct client_result *res, const struct object *stored);
-void apply_fight_made(struct apply_op *o);    // a child was created
-void apply_fight_deleted(struct apply_op *o); // by us, so that its creation is no fight
+void apply_fight_deleted(struct apply_op *o); // a child, by us, so that its next creation is no fight
 // The fight this write is in, for people; NULL: none that is known. Its reason, as for an Event, in
 // *ret_reason.
 const char *apply_fight_text(const struct apply_op *o, const char **ret_reason);

@@ -76,15 +76,15 @@ static void end_write(struct apply_op *o, const char *rv)
     free(stored);
 }
 
-static void count(const struct apply_op *o, int status)
+static void count(const struct apply_op *o, const struct client_result *res)
 {
     char code[12];
-    snprintf(code, sizeof code, "%d", status);
+    snprintf(code, sizeof code, "%d", res->status);
     series_inc(metric_series(o->applier->writes, o->in->view->script->name, op_kind_name(o->op->kind), code));
     log_debug("write", F_STR("script", o->in->view->script->name), F_STR("key", o->in->key),
               F_STR("op", op_kind_name(o->op->kind)), F_STR("kind", o->op->resource.gvk->text),
-              F_STR("namespace", o->op->ns), F_STR("name", o->op->name), F_INT("code", status),
-              F_STR("error", o->err.text[0] == '\0' ? NULL : o->err.text));
+              F_STR("namespace", o->op->ns), F_STR("name", o->op->name), F_INT("code", res->status),
+              F_STR("error", res->failure == NULL ? NULL : res->failure->err.text));
 }
 
 // What the server warns of with a write is said once.
@@ -117,9 +117,23 @@ static void fail(struct apply_op *o, const struct api_status *why)
     o->ok = false;
     o->retry_after_ms = why->retry_after_ms;
     o->terminating = str_eq(why->cause, "NamespaceTerminating");
+    if (o->remedy != NULL) { // what it was for stands there already
+        char *text = xasprintf("%s: %s", o->remedy, why->err.text);
+        o->err.code = why->code;
+        err_join(&o->err, 1, text);
+        free(text);
+        return;
+    }
     err_set(&o->err, (enum err_code) - why->code, "%s %s %s%s%s: %s", op_kind_name(o->op->kind),
             o->op->resource.gvk->text, o->op->ns, o->op->ns[0] == '\0' ? "" : "/", o->op->name,
             why->err.text);
+}
+
+// The server refused, and what comes next is to help: if that fails, both is told. `remedy` says what it is.
+static void fail_but_try(struct apply_op *o, const struct api_status *why, const char *remedy)
+{
+    fail(o, why);
+    o->remedy = remedy;
 }
 
 static void refuse(struct apply_op *o, enum err_code code, const char *text)
@@ -129,28 +143,47 @@ static void refuse(struct apply_op *o, enum err_code code, const char *text)
             o->op->ns, o->op->ns[0] == '\0' ? "" : "/", o->op->name, text);
 }
 
-static char *op_path(const struct op *op, const char *query)
+static void on_answer(void *ud, struct client_result *res)
 {
-    struct buf path;
-    buf_init(&path, 64 << 10);
-    resource_path(&op->resource, op->ns, op->name, op->subresource, query, &path);
-    return buf_take(&path, NULL);
+    struct apply_op *o = ud;
+    if (o->writes) {
+        count(o, res);
+        o->written |= res->failure == NULL;
+    }
+    o->then(o, res);
 }
 
-static void send(struct apply_op *o, enum transport_method method, const char *query,
-                 const char *content_type, const char *body, size_t body_len,
-                 void (*on_done)(void *ud, struct client_result *res))
+// Every request goes out here, one at a time.
+static void send(struct apply_op *o, const char *subresource, const char *query,
+                 const struct client_request *request,
+                 void (*then)(struct apply_op *o, struct client_result *res))
 {
-    char *path = op_path(o->op, query);
-    client_send(o->applier->o.client,
-                &(struct client_request){.method = method,
-                                         .path = path,
-                                         .content_type = content_type,
-                                         .body = body,
-                                         .body_len = body_len,
-                                         .as = &o->in->view->script->as},
-                on_done, o);
-    free(path);
+    const struct op *op = o->op;
+    struct client_request r = *request;
+    struct buf path;
+    buf_init(&path, 64 << 10);
+    resource_path(&op->resource, op->ns, op->name, subresource, query, &path);
+    r.path = path.data;
+    r.as = &o->in->view->script->as;
+    o->writes = r.method != METHOD_GET;
+    o->then = then;
+    client_send(o->applier->o.client, &r, on_answer, o);
+    buf_fini(&path);
+}
+
+static void get(struct apply_op *o, const char *subresource,
+                void (*then)(struct apply_op *o, struct client_result *res))
+{
+    send(o, subresource, NULL, &(struct client_request){.method = METHOD_GET}, then);
+}
+
+static void patch(struct apply_op *o, const char *query, const char *content_type, const char *body,
+                  size_t body_len, void (*then)(struct apply_op *o, struct client_result *res))
+{
+    send(o, o->op->subresource, query,
+         &(struct client_request){
+             .method = METHOD_PATCH, .content_type = content_type, .body = body, .body_len = body_len},
+         then);
 }
 
 static char *manager_query(const struct op *op, bool force)
@@ -242,10 +275,10 @@ static void refuse_foreign(struct apply_op *o, const json *object)
 
 // ---- creating
 
-static void on_undone(void *ud, struct client_result *res)
+static void on_undone(struct apply_op *o, struct client_result *res)
 {
-    struct apply_op *o = ud;
-    count(o, res->status);
+    if (res->failure != NULL)
+        fail(o, res->failure);
     end_write(o, NULL);
     finish(o);
 }
@@ -277,6 +310,7 @@ static void undo(struct apply_op *o, const json *object)
     struct json_writer w;
     const json *metadata = json_get(object, "metadata");
     refuse_foreign(o, object);
+    o->remedy = "nor could our fields be taken off it again";
     buf_init(&body, 64 << 10);
     jw_init(&w, &body);
     jw_object(&w);
@@ -290,7 +324,7 @@ static void undo(struct apply_op *o, const json *object)
     jw_object_end(&w);
     jw_object_end(&w);
     char *query = manager_query(o->op, false);
-    send(o, METHOD_PATCH, query, "application/apply-patch+yaml", body.data, body.len, on_undone);
+    patch(o, query, "application/apply-patch+yaml", body.data, body.len, on_undone);
     free(query);
     buf_fini(&body);
 }
@@ -305,15 +339,13 @@ static bool has_foreign_manager(const json *object)
 
 // The entries of the managers that are taken over from become ours, so that what they set and the script does
 // not want can go.
-static void on_adopted(void *ud, struct client_result *res)
+static void on_adopted(struct apply_op *o, struct client_result *res)
 {
-    struct apply_op *o = ud;
     if (res->failure == NULL) {
         send_apply(o);
         return;
     }
     fail(o, res->failure);
-    count(o, res->status);
     end_write(o, NULL);
     finish(o);
 }
@@ -332,13 +364,12 @@ static void adopt(struct apply_op *o, const json *object)
     }
     buf_init(&body, 4 << 20);
     adopt_write_patch(object, &o->op->adopt, o->op->manager, o->op->resource.gvk->api_version, &body);
-    send(o, METHOD_PATCH, NULL, "application/json-patch+json", body.data, body.len, on_adopted);
+    patch(o, NULL, "application/json-patch+json", body.data, body.len, on_adopted);
     buf_fini(&body);
 }
 
-static void on_guard(void *ud, struct client_result *res)
+static void on_guard(struct apply_op *o, struct client_result *res)
 {
-    struct apply_op *o = ud;
     bool is_absent = res->failure != NULL && res->failure->http == 404;
     if (is_absent && (o->op->ns[0] == '\0' || !str_eq(res->failure->details_kind, "namespaces"))) {
         send_apply(o); // it is the object that is missing, not its namespace
@@ -402,6 +433,12 @@ static bool is_immutable_change(const struct api_status *why)
     return false;
 }
 
+static void replace(struct apply_op *o, const struct api_status *why)
+{
+    fail_but_try(o, why, "nor could it be deleted, to be created anew");
+    send_delete(o);
+}
+
 static bool is_fought_over(struct apply_op *o, const struct client_result *res)
 {
     struct object *stored = o->move == FIGHTS_PROBE ? stored_object(o) : NULL;
@@ -417,30 +454,27 @@ static bool is_hole(const struct api_status *why)
     return why != NULL && why->http == 422 && strstr(why->err.text, "Invalid value: \"null\"") != NULL;
 }
 
+// What the apply was refused for stands there.
 static void give_up_emptying(struct apply_op *o, const struct client_result *res)
 {
     if (res->failure != NULL && res->failure->http != 404)
-        fail(o, res->failure); // otherwise what the apply was refused for stands there
-    count(o, res->status);
+        fail(o, res->failure);
     end_write(o, NULL);
     finish(o);
 }
 
-static void on_emptied(void *ud, struct client_result *res)
+static void on_emptied(struct apply_op *o, struct client_result *res)
 {
-    struct apply_op *o = ud;
     if (res->failure != NULL) {
         give_up_emptying(o, res);
         return;
     }
-    o->err = (struct err){0};
-    count(o, res->status);
+    o->remedy = NULL;
     send_apply(o);
 }
 
-static void on_to_be_emptied(void *ud, struct client_result *res)
+static void on_to_be_emptied(struct apply_op *o, struct client_result *res)
 {
-    struct apply_op *o = ud;
     struct json_doc *desired = NULL;
     struct buf body;
     buf_init(&body, 4 << 20);
@@ -449,7 +483,7 @@ static void on_to_be_emptied(void *ud, struct client_result *res)
                                      json_root(desired), &body);
     if (found) {
         char *query = manager_query(o->op, false);
-        send(o, METHOD_PATCH, query, "application/json-patch+json", body.data, body.len, on_emptied);
+        patch(o, query, "application/json-patch+json", body.data, body.len, on_emptied);
         free(query);
     } else {
         give_up_emptying(o, res);
@@ -465,8 +499,8 @@ static bool empties(struct apply_op *o, const struct client_result *res)
         o->op->uid == NULL) // NULL: it is to be made, nothing is there
         return false;
     o->emptied = true;
-    fail(o, res->failure);
-    send(o, METHOD_GET, NULL, NULL, NULL, 0, on_to_be_emptied);
+    fail_but_try(o, res->failure, "nor could its containers be emptied first");
+    get(o, o->op->subresource, on_to_be_emptied);
     return true;
 }
 
@@ -491,9 +525,8 @@ static bool write_kept(struct apply_op *o, const json *object)
     return ok;
 }
 
-static void on_to_be_handed_over(void *ud, struct client_result *res)
+static void on_to_be_handed_over(struct apply_op *o, struct client_result *res)
 {
-    struct apply_op *o = ud;
     const json *object = json_root(res->doc);
     if (res->failure == NULL && o->op->settled && !hand_over_is_taken(object, o->op->manager)) {
         // What was compared is this version; another is to be compared first.
@@ -517,7 +550,7 @@ static void on_to_be_handed_over(void *ud, struct client_result *res)
 static void hand_over(struct apply_op *o)
 {
     o->asked++;
-    send(o, METHOD_GET, NULL, NULL, NULL, 0, on_to_be_handed_over);
+    get(o, NULL, on_to_be_handed_over);
 }
 
 // Somebody wrote between the question and the apply: he may have set them.
@@ -554,9 +587,8 @@ static void refuse_changed_kind(struct apply_op *o)
     finish(o);
 }
 
-static void on_is_subject_there(void *ud, struct client_result *res)
+static void on_is_subject_there(struct apply_op *o, struct client_result *res)
 {
-    struct apply_op *o = ud;
     const char *uid = json_str(json_path(json_root(res->doc), "metadata", "uid", NULL));
     const struct api_status *why = res->failure;
     bool gone = why == NULL ? !str_eq(uid, o->op->uid) : why->http == 404;
@@ -572,19 +604,6 @@ static void on_is_subject_there(void *ud, struct client_result *res)
     finish(o);
 }
 
-// Without the subresource its path is answered as if the object were not there.
-static void ask_for_subject(struct apply_op *o)
-{
-    struct buf path;
-    buf_init(&path, 64 << 10);
-    resource_path(&o->op->resource, o->op->ns, o->op->name, NULL, NULL, &path);
-    client_send(
-        o->applier->o.client,
-        &(struct client_request){.method = METHOD_GET, .path = path.data, .as = &o->in->view->script->as},
-        on_is_subject_there, o);
-    buf_fini(&path);
-}
-
 // ---- the answer
 
 // True: another request is on its way.
@@ -597,27 +616,26 @@ static bool goes_on(struct apply_op *o, const struct client_result *res)
     else if (is_fought_over(o, res))
         send_apply(o);
     else if (res->failure != NULL && o->op->replace && is_immutable_change(res->failure))
-        send_delete(o);
+        replace(o, res->failure);
     else if (res->failure != NULL && res->failure->http == 404 && o->op->kind == OP_STATUS &&
              o->op->subresource != NULL)
-        ask_for_subject(o);
+        get(o, NULL,
+            on_is_subject_there); // without the subresource its path is answered as if none were there
     else
         return false;
     return true;
 }
 
-static void on_applied(void *ud, struct client_result *res)
+static void on_applied(struct apply_op *o, struct client_result *res)
 {
-    struct apply_op *o = ud;
     const json *object = json_root(res->doc);
     note_warning(o, res);
     note_dropped_status(o);
-    if (goes_on(o, res)) {
-        count(o, res->status);
+    if (res->failure == NULL)
+        apply_fight_written(o, res->status == 201);
+    if (goes_on(o, res))
         return;
-    }
     if (res->failure == NULL && is_status_dropped(o, object)) {
-        count(o, res->status);
         refuse_changed_kind(o);
         return;
     }
@@ -637,27 +655,23 @@ static void on_applied(void *ud, struct client_result *res)
     } else {
         const char *rv = json_str(json_path(object, "metadata", "resourceVersion", NULL));
         o->ok = true;
-        if (o->op->kind == OP_CREATE && res->status == 201)
-            apply_fight_made(o);
         learn(o, object);
         end_write(o, rv == NULL || str_eq(rv, o->op->live_rv) ? NULL : rv);
     }
-    count(o, res->status);
     finish(o);
 }
 
 static void send_apply(struct apply_op *o)
 {
     char *query = manager_query(o->op, o->op->force && o->move != FIGHTS_PROBE);
-    send(o, METHOD_PATCH, query, "application/apply-patch+yaml", o->op->body, o->op->body_len, on_applied);
+    patch(o, query, "application/apply-patch+yaml", o->op->body, o->op->body_len, on_applied);
     free(query);
 }
 
 // ---- deleting
 
-static void on_deleted(void *ud, struct client_result *res)
+static void on_deleted(struct apply_op *o, struct client_result *res)
 {
-    struct apply_op *o = ud;
     const json *answer = json_root(res->doc);
     note_warning(o, res);
     if (res->failure != NULL && res->failure->http != 404 && res->failure->http != 409) {
@@ -675,7 +689,6 @@ static void on_deleted(void *ud, struct client_result *res)
         o->ok = true;
         end_write(o, stays ? rv : "");
     }
-    count(o, res->status);
     finish(o);
 }
 
@@ -694,7 +707,12 @@ static void send_delete(struct apply_op *o)
     jw_member_str(&w, "uid", o->op->uid);
     jw_object_end(&w);
     jw_object_end(&w);
-    send(o, METHOD_DELETE, NULL, "application/json", body.data, body.len, on_deleted);
+    send(o, NULL, NULL,
+         &(struct client_request){.method = METHOD_DELETE,
+                                  .content_type = "application/json",
+                                  .body = body.data,
+                                  .body_len = body.len},
+         on_deleted);
     buf_fini(&body);
 }
 
@@ -708,19 +726,19 @@ static void go(struct write_waiter *w)
     if (op->kind == OP_DELETE) {
         send_delete(o);
     } else if (op->kind == OP_UNFINALIZE) {
-        send(o, METHOD_PATCH, NULL, "application/json-patch+json", op->body, op->body_len, on_applied);
+        patch(o, NULL, "application/json-patch+json", op->body, op->body_len, on_applied);
     } else if (op->hands_over) {
         hand_over(o);
     } else if (op->kind == OP_CREATE && !op->known_absent) {
-        char *path = op_path(op, NULL);
-        client_send(
-            o->applier->o.client,
-            &(struct client_request){.method = METHOD_GET, .path = path, .as = &o->in->view->script->as},
-            on_guard, o);
-        free(path);
+        get(o, NULL, on_guard);
     } else {
         send_apply(o);
     }
+}
+
+void apply_op_fini(struct apply_op *o)
+{
+    free(o->contested);
 }
 
 void apply_op_start(struct apply_op *o)

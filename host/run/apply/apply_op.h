@@ -31,8 +31,16 @@ struct apply_op {
     bool emptied;   // containers that nothing would be left in were emptied, or it was tried
     unsigned asked; // whose the replicas are
     bool adopted;   // taken over from the managers that adopt names
+    // the request under way
+    void (*then)(struct apply_op *o, struct client_result *res);
+    bool writes;
+    const char *remedy; // what it is to help with stands in err; NULL: nothing
+    // what others may undo
+    char *contested; // the field or child, see run/apply/fights.h; NULL: nothing
+    bool often;      // the child has been made again and again
     // the outcome
     bool ok;
+    bool written;     // the server took something
     bool terminating; // refused because the namespace is going away
     bool foreign;
     enum fights_move move;
@@ -43,7 +51,8 @@ struct apply_op {
     void *ud;
 };
 
-// Fills applier, in, op, waiter, on_done, ud first.
+// The caller fills applier, in, op, waiter, on_done, ud first.
 void apply_op_start(struct apply_op *o);
+void apply_op_fini(struct apply_op *o); // one that was not started, too
 
 #endif

@@ -17,7 +17,7 @@ enum {
 };
 
 struct field {
-    char *name; // id and path
+    char *name;
     uint64_t writes[TIMES];
     unsigned count; // of writes, at most TIMES; the oldest is at [next]
     unsigned next;
@@ -25,6 +25,7 @@ struct field {
     bool same;            // and of the one before it
     uint64_t interval_ms; // 0: no fight is known
     uint64_t not_before;  // when our value is set again
+    bool undone;          // what was last written in it was not left alone
     uint64_t asked;       // the last time
     char *text;           // who it is, for people; NULL: no fight is known
     UT_hash_handle hh;
@@ -61,7 +62,7 @@ void fights_free(struct fights *f)
 
 static bool is_over(const struct field *x, uint64_t now)
 {
-    return now - x->asked > (x->interval_ms > 0 ? QUIET_MS : WINDOW_MS);
+    return now - x->asked > (x->undone ? QUIET_MS : WINDOW_MS);
 }
 
 static void sweep(struct fights *f, uint64_t now)
@@ -76,115 +77,87 @@ static void sweep(struct fights *f, uint64_t now)
     }
 }
 
-static struct field *find(const struct fights *f, const char *id, const char *path)
+static struct field *find(const struct fights *f, const char *name)
 {
     struct field *x;
-    char *name = xasprintf("%s|%s", id, path);
     HASH_FIND_STR(f->fields, name, x);
-    free(name);
     return x;
 }
 
-static struct field *find_or_add(struct fights *f, const char *id, const char *path)
+static struct field *find_or_add(struct fights *f, const char *name)
 {
-    struct field *x = find(f, id, path);
+    struct field *x = find(f, name);
     if (x != NULL)
         return x;
     x = xcalloc(1, sizeof *x);
-    x->name = xasprintf("%s|%s", id, path);
+    x->name = xstrdup(name);
     HASH_ADD_KEYPTR(hh, f->fields, x->name, strlen(x->name), x);
     return x;
 }
 
-static void note_desire(struct field *x, uint64_t desired_hash)
+static bool is_written_often(const struct field *x, uint64_t now)
 {
-    x->same = x->count > 0 && x->desired == desired_hash;
-    x->desired = desired_hash;
+    return x->count == TIMES && now - x->writes[x->next] <= WINDOW_MS;
 }
 
-// Is it one of many within a short time?
-static bool note_write(struct field *x, uint64_t now)
+static void note_write(struct field *x, uint64_t now)
 {
-    bool often = x->count == TIMES && now - x->writes[x->next] <= WINDOW_MS;
     x->writes[x->next] = now;
     x->next = (x->next + 1) % TIMES;
     if (x->count < TIMES)
         x->count++;
-    return often;
 }
 
-static void begin_anew(struct field *x)
+enum fights_move fights_ask(struct fights *f, const char *name, uint64_t now_ms, uint64_t *ret_wait_ms)
 {
-    free(x->text);
-    x->text = NULL;
-    x->count = x->next = 0;
-    x->interval_ms = 0;
-}
-
-// In a fight that is known.
-static enum fights_move ask_in_fight(struct field *x, uint64_t now, uint64_t *ret_wait_ms)
-{
-    if (now < x->not_before) {
-        *ret_wait_ms = x->not_before - now;
-        return FIGHTS_WAIT;
-    }
-    x->interval_ms = x->interval_ms * 2 > LAST_MS ? LAST_MS : x->interval_ms * 2;
-    x->not_before = now + x->interval_ms;
-    return FIGHTS_WRITE;
-}
-
-// What is known of it, looked at anew.
-static struct field *visit(struct fights *f, const char *id, const char *path, uint64_t desired_hash,
-                           uint64_t now)
-{
-    sweep(f, now);
-    struct field *x = find_or_add(f, id, path);
-    if (is_over(x, now))
-        begin_anew(x);
-    x->asked = now;
-    note_desire(x, desired_hash);
-    return x;
-}
-
-enum fights_move fights_ask(struct fights *f, const char *id, const char *path, uint64_t desired_hash,
-                            uint64_t now_ms, uint64_t *ret_wait_ms)
-{
-    struct field *x = visit(f, id, path, desired_hash, now_ms);
-    if (x->interval_ms > 0)
-        return ask_in_fight(x, now_ms, ret_wait_ms);
-    return note_write(x, now_ms) ? FIGHTS_PROBE : FIGHTS_WRITE;
-}
-
-enum fights_move fights_ask_to_make(struct fights *f, const char *id, uint64_t now_ms, uint64_t *ret_wait_ms)
-{
-    struct field *x = find(f, id, "");
-    if (x == NULL || x->interval_ms == 0 || is_over(x, now_ms))
+    sweep(f, now_ms);
+    struct field *x = find(f, name);
+    if (x == NULL)
         return FIGHTS_WRITE;
+    if (is_over(x, now_ms)) {
+        drop(f, x);
+        return FIGHTS_WRITE;
+    }
     x->asked = now_ms;
-    return ask_in_fight(x, now_ms, ret_wait_ms);
+    if (x->interval_ms == 0)
+        return is_written_often(x, now_ms) ? FIGHTS_PROBE : FIGHTS_WRITE;
+    x->undone = true;
+    if (now_ms >= x->not_before)
+        return FIGHTS_WRITE;
+    *ret_wait_ms = x->not_before - now_ms;
+    return FIGHTS_WAIT;
 }
 
-bool fights_made(struct fights *f, const char *id, const char *text, uint64_t now_ms)
+void fights_written(struct fights *f, const char *name, uint64_t desired_hash, uint64_t now_ms)
 {
-    struct field *x = visit(f, id, "", 0, now_ms);
-    return x->interval_ms == 0 && note_write(x, now_ms) && fights_found(f, id, "", text, now_ms);
+    struct field *x = find_or_add(f, name);
+    x->same = x->count > 0 && x->desired == desired_hash;
+    x->desired = desired_hash;
+    x->asked = now_ms;
+    x->undone = false;
+    if (x->interval_ms == 0) {
+        note_write(x, now_ms);
+    } else if (now_ms >= x->not_before) { // otherwise it is the write by which the fight was found
+        x->interval_ms = x->interval_ms * 2 > LAST_MS ? LAST_MS : x->interval_ms * 2;
+        x->not_before = now_ms + x->interval_ms;
+    }
 }
 
-const char *fights_text(const struct fights *f, const char *id, const char *path)
+const char *fights_text(const struct fights *f, const char *name)
 {
-    const struct field *x = find(f, id, path);
-    return x != NULL && x->interval_ms > 0 && x->same ? x->text : NULL;
+    const struct field *x = find(f, name);
+    return x != NULL && x->interval_ms > 0 ? x->text : NULL;
 }
 
-bool fights_same_desire(const struct fights *f, const char *id, const char *path)
+bool fights_same_desire(const struct fights *f, const char *name)
 {
-    const struct field *x = find(f, id, path);
+    const struct field *x = find(f, name);
     return x != NULL && x->same;
 }
 
-bool fights_found(struct fights *f, const char *id, const char *path, const char *text, uint64_t now_ms)
+bool fights_found(struct fights *f, const char *name, const char *text, uint64_t now_ms)
 {
-    struct field *x = find_or_add(f, id, path);
+    struct field *x = find_or_add(f, name);
     bool news = x->interval_ms == 0;
     x->asked = now_ms;
     x->interval_ms = FIRST_MS;
@@ -194,9 +167,9 @@ bool fights_found(struct fights *f, const char *id, const char *path, const char
     return news;
 }
 
-void fights_calm(struct fights *f, const char *id, const char *path)
+void fights_calm(struct fights *f, const char *name)
 {
-    struct field *x = find(f, id, path);
+    struct field *x = find(f, name);
     if (x != NULL)
         drop(f, x);
 }

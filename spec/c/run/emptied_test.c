@@ -3,6 +3,7 @@
 #include "data/json_write.h"
 #include "run/things.h"
 
+#define WRITES(code) "tidelock_writes_total{script=\"things\",op=\"patch\",code=\"" code "\"}"
 #define SAMPLES "/apis/x.test/v1/namespaces/default/samples"
 
 static const char crd[] =
@@ -156,6 +157,44 @@ static void what_is_refused_at_birth_is_told(void **unused)
     sim_fini(&s);
 }
 
+// An identity that may patch, but not look.
+static enum apiserver_fault no_get(struct sim *s, const struct apiserver_passage *p,
+                                   struct apiserver_answer *ret_answer)
+{
+    (void)s;
+    if (p->answered || strcmp(p->method, "GET") != 0 || strstr(p->path, "/samples/s") == NULL ||
+        strstr(p->path, "?") != NULL)
+        return APISERVER_PASS;
+    *ret_answer = (struct apiserver_answer){
+        .status = 403,
+        .body = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"reason\":\"Forbidden\","
+                "\"code\":403,\"message\":\"samples.x.test \\\"s\\\" is forbidden: cannot get\"}"};
+    return APISERVER_ANSWER;
+}
+
+static void what_was_refused_is_told_with_why_it_can_not_be_helped(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s, "{\"m\":{\"a\":\"1\"}}");
+    wish(&s, "{\"m\":{\"a\":\"2\"}}");
+    s.fault = no_get;
+    wish(&s, "{\"m\":{}}");
+    assert_int_equal(things_events(&s, "default", "ApplyFailed", "spec.m: Invalid value: \"null\""), 1);
+    assert_int_equal(
+        things_events(&s, "default", "ApplyFailed",
+                      "nor could its containers be emptied first: samples.x.test \"s\" is forbidden"),
+        1);
+    assert_true(things_metric(&s, WRITES("422")) > 0);
+    assert_true(things_metric(&s, WRITES("403")) == 0); // that was no write
+    s.fault = NULL;
+    sim_run(&s, 60 * 1000);
+    char *after = spec_of(&s);
+    assert_string_equal(after, "{\"m\":{}}");
+    free(after);
+    sim_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +202,7 @@ int main(void)
         cmocka_unit_test(where_anything_goes),
         cmocka_unit_test(what_comes_meanwhile_stays),
         cmocka_unit_test(what_is_refused_at_birth_is_told),
+        cmocka_unit_test(what_was_refused_is_told_with_why_it_can_not_be_helped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,16 @@
 #include "run/apply/fights.h"
 #include "run/things.h"
 
+#define FIELD "spec.replicas"
+
+// Asks, and writes what may be written.
 static enum fights_move ask(struct fights *f, uint64_t now_ms)
 {
     uint64_t wait;
-    return fights_ask(f, "id", "spec.replicas", 7, now_ms, &wait);
+    enum fights_move m = fights_ask(f, FIELD, now_ms, &wait);
+    if (m != FIGHTS_WAIT)
+        fights_written(f, FIELD, 7, now_ms);
+    return m;
 }
 
 static void the_fifth_time_is_a_probe(void **unused)
@@ -17,8 +23,8 @@ static void the_fifth_time_is_a_probe(void **unused)
     for (uint64_t t = 0; t < 4; t++)
         assert_int_equal(ask(f, t * 10000), FIGHTS_WRITE);
     assert_int_equal(ask(f, 50000), FIGHTS_PROBE);
-    assert_true(fights_same_desire(f, "id", "spec.replicas"));
-    fights_calm(f, "id", "spec.replicas");
+    assert_true(fights_same_desire(f, FIELD));
+    fights_calm(f, FIELD);
     assert_int_equal(ask(f, 51000), FIGHTS_WRITE);
     fights_free(f);
 }
@@ -32,17 +38,34 @@ static void slow_changes_are_no_fight(void **unused)
     fights_free(f);
 }
 
-static void set_again_at_growing_intervals(void **unused)
+static void writes_that_fail_are_no_fight(void **unused)
 {
     struct fights *f = fights_new();
-    uint64_t now = 0, last = 0, wait = 0, writes = 0;
+    uint64_t wait;
     (void)unused;
+    for (uint64_t t = 0; t < 50; t++)
+        assert_int_equal(fights_ask(f, FIELD, t * 100, &wait), FIGHTS_WRITE);
+    fights_free(f);
+}
+
+// Finds a fight at `now`.
+static void find(struct fights *f, uint64_t now)
+{
     for (int i = 0; i < 4; i++)
         ask(f, now);
     assert_int_equal(ask(f, now), FIGHTS_PROBE);
-    assert_true(fights_found(f, "id", "spec.replicas", "alice", now));
+    assert_true(fights_found(f, FIELD, "alice", now));
+    fights_written(f, FIELD, 7, now);
+}
+
+static void set_again_at_growing_intervals(void **unused)
+{
+    struct fights *f = fights_new();
+    uint64_t now = 0, last = 0, writes = 0;
+    (void)unused;
+    find(f, now);
     for (; now < 7200 * 1000; now += 1000) {
-        enum fights_move m = fights_ask(f, "id", "spec.replicas", 7, now, &wait);
+        enum fights_move m = ask(f, now);
         assert_int_not_equal(m, FIGHTS_PROBE);
         if (m != FIGHTS_WRITE)
             continue;
@@ -54,6 +77,37 @@ static void set_again_at_growing_intervals(void **unused)
     now += 11 * 60 * 1000;
     assert_int_equal(ask(f, now), FIGHTS_WRITE); // forgotten
     assert_int_equal(ask(f, now), FIGHTS_WRITE);
+    fights_free(f);
+}
+
+// A change of our own after our value stood for a while is written at once, others' at the time that is due.
+static void what_stands_is_no_fight(void **unused)
+{
+    struct fights *f = fights_new();
+    uint64_t wait = 0;
+    (void)unused;
+    find(f, 0);
+    assert_int_equal(fights_ask(f, FIELD, 1000, &wait), FIGHTS_WAIT);
+    assert_int_equal(ask(f, 30000), FIGHTS_WRITE);
+    assert_int_equal(fights_ask(f, FIELD, 85000, &wait), FIGHTS_WAIT); // it did not stand
+    assert_int_equal(ask(f, 90000), FIGHTS_WRITE);
+    assert_int_equal(fights_ask(f, FIELD, 151000, &wait), FIGHTS_WRITE);
+    assert_null(fights_text(f, FIELD));
+    fights_free(f);
+}
+
+// The interval grows with what was written, however often it was tried.
+static void tries_do_not_slow(void **unused)
+{
+    struct fights *f = fights_new();
+    uint64_t wait = 0;
+    (void)unused;
+    find(f, 0);
+    for (uint64_t now = 30000; now < 60000; now += 1000)
+        assert_int_equal(fights_ask(f, FIELD, now, &wait), FIGHTS_WRITE);
+    fights_written(f, FIELD, 7, 60000);
+    assert_int_equal(fights_ask(f, FIELD, 60000, &wait), FIGHTS_WAIT);
+    assert_int_equal(wait, 60000);
     fights_free(f);
 }
 
@@ -258,6 +312,51 @@ static void a_child_that_is_refused(void **unused)
     sim_fini(&s);
 }
 
+static size_t refusals;
+
+static enum apiserver_fault over_quota(struct sim *s, const struct apiserver_passage *p,
+                                       struct apiserver_answer *ret_answer)
+{
+    (void)s;
+    if (p->answered || strcmp(p->method, "PATCH") != 0 || strstr(p->path, "/configmaps/a?") == NULL)
+        return APISERVER_PASS;
+    refusals++;
+    *ret_answer = (struct apiserver_answer){
+        .status = 403,
+        .body = "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"reason\":\"Forbidden\","
+                "\"code\":403,\"message\":\"configmaps \\\"a\\\" is forbidden: exceeded quota\"}"};
+    return APISERVER_ANSWER;
+}
+
+// Nor does it make a fight that is known any slower.
+static void a_child_that_is_refused_in_a_fight(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    things_start(&s, "return { apply = { cm('a', '1') } }", "retry = { kind = 'fixed', base = '1s' }");
+    things_put(&s, "t", "{}");
+    things_settle(&s);
+    while (things_events(&s, "default", "ChildDeleted", NULL) == 0) {
+        delete_child(&s);
+        sim_run(&s, 1000);
+    }
+    s.fault = over_quota;
+    delete_child(&s);
+    refusals = 0;
+    sim_run(&s, 5 * 60 * 1000); // four minutes and a half of them with a try a second
+    assert_in_range(refusals, 250, 280);
+    s.fault = NULL;
+    sim_run(&s, 2000);
+    assert_string_equal(things_value(&s, "default", "a"), "1");
+    delete_child(&s); // the second visit: a minute
+    size_t before = creations(&s);
+    sim_run(&s, 50 * 1000);
+    assert_int_equal(creations(&s), before);
+    sim_run(&s, 15 * 1000);
+    assert_string_equal(things_value(&s, "default", "a"), "1");
+    sim_fini(&s);
+}
+
 // Two scripts force one field of an object that is neither's.
 static void two_scripts(void **unused)
 {
@@ -288,12 +387,22 @@ static void two_scripts(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fifth_time_is_a_probe),      cmocka_unit_test(slow_changes_are_no_fight),
-        cmocka_unit_test(set_again_at_growing_intervals), cmocka_unit_test(paths_are_followed),
-        cmocka_unit_test(a_child_that_is_fought_over),    cmocka_unit_test(a_field_that_is_taken_away),
-        cmocka_unit_test(a_status_that_is_fought_over),   cmocka_unit_test(a_busy_script_is_not_slowed),
-        cmocka_unit_test(a_child_that_is_deleted),        cmocka_unit_test(children_that_come_and_go),
-        cmocka_unit_test(a_child_that_is_refused),        cmocka_unit_test(two_scripts),
+        cmocka_unit_test(the_fifth_time_is_a_probe),
+        cmocka_unit_test(slow_changes_are_no_fight),
+        cmocka_unit_test(writes_that_fail_are_no_fight),
+        cmocka_unit_test(set_again_at_growing_intervals),
+        cmocka_unit_test(tries_do_not_slow),
+        cmocka_unit_test(what_stands_is_no_fight),
+        cmocka_unit_test(paths_are_followed),
+        cmocka_unit_test(a_child_that_is_fought_over),
+        cmocka_unit_test(a_field_that_is_taken_away),
+        cmocka_unit_test(a_status_that_is_fought_over),
+        cmocka_unit_test(a_busy_script_is_not_slowed),
+        cmocka_unit_test(a_child_that_is_deleted),
+        cmocka_unit_test(children_that_come_and_go),
+        cmocka_unit_test(a_child_that_is_refused),
+        cmocka_unit_test(a_child_that_is_refused_in_a_fight),
+        cmocka_unit_test(two_scripts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

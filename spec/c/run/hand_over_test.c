@@ -105,6 +105,34 @@ static void stay_until_taken(void **unused)
     sim_fini(&s);
 }
 
+// After a restart the server is asked who has the replicas, and nothing is written: so no Event is new
+// either.
+static void a_question_is_no_write(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s);
+    things_put_script(
+        &s,
+        "local r = { events = { { type = 'Normal', reason = 'Seen', message = 'it is there' } },\n"
+        "  apply = { { apiVersion = 'x.test/v1', kind = 'Fleet', metadata = { name = 'f' },\n"
+        "  spec = { replicas = o.spec.replicas, image = o.spec.image } } } }\n"
+        "return r",
+        "");
+    things_put(&s, "t", "{\"image\":\"a\"}");
+    things_settle(&s);
+    sim_run(&s, 120 * 1000);
+    size_t events = things_requests(&s, "/namespaces/default/events", ""),
+           asked = things_requests(&s, "GET " FLEET, "");
+    assert_int_equal(events, 1);
+    sim_restart_host(&s);
+    things_settle(&s);
+    sim_run(&s, 120 * 1000);
+    assert_true(things_requests(&s, "GET " FLEET, "") > asked);
+    assert_int_equal(things_requests(&s, "/namespaces/default/events", ""), events);
+    sim_fini(&s);
+}
+
 static void are_given_up_when_shared(void **unused)
 {
     struct sim s;
@@ -196,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stay_until_taken),
+        cmocka_unit_test(a_question_is_no_write),
         cmocka_unit_test(are_given_up_when_shared),
         cmocka_unit_test(are_not_taken_back_from_who_is_faster),
         cmocka_unit_test(an_edit_in_between_is_corrected),

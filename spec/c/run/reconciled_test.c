@@ -188,6 +188,15 @@ static void never_where_there_is_no_such_list(void **unused)
 
 #define CHILD "/api/v1/namespaces/default/configmaps/c"
 
+static const char *child_value(struct sim *s)
+{
+    static char v[20];
+    struct json_doc *doc = sim_get(s, "v1", "configmaps", "c");
+    snprintf(v, sizeof v, "%s", json_str(json_path(json_root(doc), "data", "v", NULL)));
+    json_doc_free(doc);
+    return v;
+}
+
 // While another manager sets the field again and again, and no longer.
 static void while_a_field_is_fought_over(void **unused)
 {
@@ -210,6 +219,7 @@ static void while_a_field_is_fought_over(void **unused)
     assert_int_equal(writes(&s), 2);
     patch(&s, THING, "{\"spec\":{\"child\":\"2\"}}"); // its own change is none
     sim_run(&s, SETTLE_MS);
+    assert_string_equal(child_value(&s), "2");
     assert_int_equal(writes(&s), 2);
     sim_fini(&s);
 }

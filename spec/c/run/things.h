@@ -140,6 +140,20 @@ static inline size_t things_requests(struct sim *s, const char *a, const char *b
     return n;
 }
 
+// The value of a series as it is rendered, name{label="..."}; 0 when there is none.
+static inline double things_metric(struct sim *s, const char *series)
+{
+    struct buf text;
+    double value = 0;
+    buf_init(&text, 16 << 20);
+    metrics_render(s->metrics, &text);
+    const char *line = strstr(text.data, series);
+    if (line != NULL)
+        value = strtod(line + strlen(series), NULL);
+    buf_fini(&text);
+    return value;
+}
+
 // Writes of the host so far, without Events.
 static inline size_t things_writes(struct sim *s)
 {
