@@ -10,14 +10,17 @@
 #include "base/assert.h"
 
 enum {
-    GRAIN = 16,        // alignment and step of the small classes
+    GRAIN = 16, // alignment and step of the small classes
+    BIRTH_GRAINS = 4,
     SMALL_MAX = 512,   // classes of 16, 32 .. 512
     BLOCK_MAX = 65536, // above SMALL_MAX four classes for each power of two, up to this
     CLASSES = SMALL_MAX / GRAIN + 4 * 7,
-    CHUNK_FIRST = ARENA_IMAGE_MAX,
-    CHUNK_MAX = 4 * 1024 * 1024,
+    CHUNK_FIRST = 512 * 1024,
+    CHUNK_MAX = 4 * 1024 * 1024, // and what each is aligned to
 };
+_Static_assert(ARENA_IMAGE_MAX == CHUNK_FIRST / 4 * 3, "an image fits into the blocks of the first chunk");
 
+// A quarter of it says of each grain when the block in it was made; the blocks stand behind that.
 struct chunk {
     TAILQ_ENTRY(chunk) link;
     char *base;
@@ -43,6 +46,7 @@ struct position {
     char *end;
     struct free_block *free[CLASSES];
     size_t live;
+    uint32_t births; // blocks made
 };
 
 struct arena {
@@ -50,7 +54,7 @@ struct arena {
     TAILQ_HEAD(chunk_list, chunk) chunks;
     LIST_HEAD(, large) larges;
     size_t mapped;
-    size_t in_use; // of mapped: chunks entered since the reset, and large blocks
+    size_t in_use; // of mapped: the blocks of chunks entered since the reset, and large ones
     size_t peak;
     size_t soft, hard;
     bool soft_told;
@@ -59,7 +63,7 @@ struct arena {
     void *limit_ud;
     void *owner;
     struct position saved;
-    char *image;
+    char *image; // the blocks, then their births
     size_t image_len;
 };
 
@@ -81,10 +85,39 @@ static size_t class_size(int class)
     return ((size_t)1 << power) + (size_t)(step % 4 + 1) * ((size_t)1 << (power - 2));
 }
 
+static char *blocks_of(const struct chunk *c)
+{
+    return c->base + c->size / 4;
+}
+
+static size_t blocks_size(size_t chunk_size)
+{
+    return chunk_size / 4 * 3;
+}
+
+// Where the birth of the block at p stands.
+static uint32_t *birth_of(const void *p)
+{
+    size_t offset = (uintptr_t)p % CHUNK_MAX;
+    return (uint32_t *)((char *)p - offset) + offset / GRAIN;
+}
+
+static char *map_aligned(size_t size)
+{
+    char *p = mmap(NULL, size + CHUNK_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return NULL;
+    size_t before = -(uintptr_t)p % CHUNK_MAX;
+    if (before > 0)
+        munmap(p, before);
+    munmap(p + before + size, CHUNK_MAX - before);
+    return p + before;
+}
+
 static struct chunk *chunk_add(struct arena *a, size_t size)
 {
-    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED)
+    char *base = map_aligned(size);
+    if (base == NULL)
         return NULL;
     struct chunk *c = xmalloc(sizeof(*c));
     c->base = base;
@@ -96,9 +129,9 @@ static struct chunk *chunk_add(struct arena *a, size_t size)
 
 static void enter_chunk(struct arena *a, struct chunk *c)
 {
-    a->in_use += c->size;
+    a->in_use += blocks_size(c->size);
     a->at.chunk = c;
-    a->at.next = c->base;
+    a->at.next = blocks_of(c);
     a->at.end = c->base + c->size;
 }
 
@@ -209,12 +242,21 @@ static bool next_chunk(struct arena *a)
 {
     struct chunk *c = TAILQ_NEXT(a->at.chunk, link);
     size_t size = a->at.chunk->size * 2 > CHUNK_MAX ? CHUNK_MAX : a->at.chunk->size * 2;
-    if (!within_hard(a, 0, c != NULL ? c->size : size))
+    if (!within_hard(a, 0, blocks_size(c != NULL ? c->size : size)))
         return false;
     if (c == NULL && (c = chunk_add(a, size)) == NULL)
         return false;
     enter_chunk(a, c);
     return true;
+}
+
+// In each of the block's first grains: what is asked for may be the address behind a header.
+static void give_birth(struct arena *a, const void *p, size_t size)
+{
+    uint32_t *birth = birth_of(p);
+    a->at.births++;
+    for (size_t i = 0; i < BIRTH_GRAINS && i * GRAIN < size; i++)
+        birth[i] = a->at.births;
 }
 
 static void *take(struct arena *a, size_t size)
@@ -233,6 +275,7 @@ static void *take(struct arena *a, size_t size)
         a->at.next += size;
     }
     count(a, size);
+    give_birth(a, b, size);
     return b;
 }
 
@@ -342,23 +385,37 @@ void arena_reset(struct arena *a, size_t keep)
     a->soft_told = false;
 }
 
+// The births of the blocks in an image, as many bytes as returned.
+static size_t image_births(const struct arena *a, void **ret)
+{
+    *ret = birth_of(blocks_of(TAILQ_FIRST(&a->chunks)));
+    return a->image_len / GRAIN * sizeof(uint32_t);
+}
+
 void arena_save(struct arena *a)
 {
     struct chunk *first = TAILQ_FIRST(&a->chunks);
+    void *births;
     ASSERT(a->at.chunk == first && LIST_EMPTY(&a->larges));
     a->saved = a->at;
-    a->image_len = (size_t)(a->at.next - first->base);
+    a->image_len = (size_t)(a->at.next - blocks_of(first));
+    size_t births_len = image_births(a, &births);
     free(a->image);
-    a->image = xmemdup(first->base, a->image_len);
+    a->image = xmalloc(a->image_len + births_len);
+    memcpy(a->image, blocks_of(first), a->image_len);
+    memcpy(a->image + a->image_len, births, births_len);
 }
 
 void arena_restore(struct arena *a, size_t keep)
 {
+    void *births;
     ASSERT(a->image != NULL);
     arena_reset(a, keep);
     a->at = a->saved;
     a->peak = a->at.live;
-    memcpy(a->at.chunk->base, a->image, a->image_len);
+    size_t births_len = image_births(a, &births);
+    memcpy(blocks_of(a->at.chunk), a->image, a->image_len);
+    memcpy(births, a->image + a->image_len, births_len);
 }
 
 void arena_set_owner(struct arena *a, void *owner)
@@ -373,12 +430,10 @@ void *arena_owner(const struct arena *a)
 
 uint64_t arena_ordinal(const struct arena *a, const void *p)
 {
-    uint64_t before = 0;
     struct chunk *c;
     TAILQ_FOREACH (c, &a->chunks, link) {
         if ((const char *)p >= c->base && (const char *)p < c->base + c->size)
-            return before + (uint64_t)((const char *)p - c->base);
-        before += c->size;
+            return *birth_of(p);
     }
-    return before;
+    return 0;
 }

@@ -30,7 +30,7 @@ size_t arena_mapped(const struct arena *a); // taken from the system
 void arena_reset(struct arena *a, size_t keep);
 
 enum {
-    ARENA_IMAGE_MAX = 512 * 1024
+    ARENA_IMAGE_MAX = 384 * 1024
 }; // an arena that is saved may hold at most this much, and no block above 64 KiB
 void arena_save(struct arena *a);
 void arena_restore(struct arena *a, size_t keep); // as arena_reset, then the image
@@ -38,7 +38,8 @@ void arena_restore(struct arena *a, size_t keep); // as arena_reset, then the im
 // Whose memory it is: free for the user of the arena.
 void arena_set_owner(struct arena *a, void *owner);
 void *arena_owner(const struct arena *a);
-// A number for a block below 64 KiB that depends only on the calls made so far, not on addresses.
+// A number that grows from block to block in the order in which they were made, wherever they are: of the
+// block below 64 KiB that begins at p, or up to 63 bytes before it.
 uint64_t arena_ordinal(const struct arena *a, const void *p);
 
 #endif

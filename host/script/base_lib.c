@@ -2,6 +2,7 @@
 
 #include <lauxlib.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "script/convert.h"
@@ -40,6 +41,23 @@ int base_lib_rawlen(lua_State *L)
     return 1;
 }
 
+// What the collector took of a weak table, and when, would tell a script of addresses. Nothing outlives a
+// pass, so holding on to all of it does no harm.
+static void make_strong(lua_State *L, int metatable)
+{
+    lua_pushliteral(L, "__mode");
+    lua_pushvalue(L, -1);
+    lua_rawget(L, metatable);
+    bool weak = !lua_isnil(L, -1);
+    lua_pop(L, 1);
+    if (weak) {
+        lua_pushnil(L);
+        lua_rawset(L, metatable);
+    } else {
+        lua_pop(L, 1);
+    }
+}
+
 int base_lib_setmetatable(lua_State *L)
 {
     int type = lua_type(L, 2);
@@ -55,6 +73,8 @@ int base_lib_setmetatable(lua_State *L)
         return luaL_error(L,
                           "cannot change a protected metatable (lists and objects that were read have one of "
                           "their own: copy them first)");
+    if (type == LUA_TTABLE)
+        make_strong(L, 2);
     lua_setmetatable(L, 1);
     return 1;
 }

@@ -48,7 +48,7 @@ static void test_freed_blocks_are_reused(void **state)
         void *p = arena_alloc(a, NULL, 0, 40000);
         arena_alloc(a, p, 40000, 0);
     }
-    assert_true(arena_mapped(a) <= ARENA_IMAGE_MAX);
+    assert_true(arena_mapped(a) <= 512 * 1024);
     arena_free(a);
 }
 
@@ -112,6 +112,43 @@ static void test_image_comes_back(void **state)
     arena_free(a);
 }
 
+// Later blocks have greater numbers, also where others were before; an image brings its own numbers back.
+static void test_ordinals_are_the_order_of_making(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 20000 };
+    static char *blocks[BLOCKS];
+    struct random r;
+    random_init(&r, 11);
+    struct arena *a = arena_new();
+    char *first = arena_alloc(a, NULL, 0, 64);
+    char *second = arena_alloc(a, NULL, 0, 64);
+    arena_alloc(a, first, 64, 0);
+    first = arena_alloc(a, NULL, 0, 64); // where the other was
+    assert_true(first < second && arena_ordinal(a, first) > arena_ordinal(a, second));
+    arena_save(a);
+    uint64_t ordinal = arena_ordinal(a, first);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < BLOCKS; i++)
+            blocks[i] = arena_alloc(a, NULL, 0, 64 + (size_t)i % 5 * 100);
+        uint64_t last = arena_ordinal(a, blocks[BLOCKS - 1]);
+        for (int i = 0; i < BLOCKS / 2; i++) {
+            int b = (int)random_below(&r, BLOCKS);
+            size_t size = 64 + (size_t)b % 5 * 100;
+            arena_alloc(a, blocks[b], size, 0);
+            blocks[b] = arena_alloc(a, NULL, 0, size);
+            assert_true(arena_ordinal(a, blocks[b]) > last);
+            last = arena_ordinal(a, blocks[b]);
+            assert_int_equal(arena_ordinal(a, blocks[b] + 48), last); // behind a header
+        }
+        arena_alloc(a, first, 64, 0);
+        assert_true(arena_alloc(a, NULL, 0, 64) == first && arena_ordinal(a, first) > last);
+        arena_restore(a, 1000000);
+        assert_int_equal(arena_ordinal(a, first), ordinal);
+    }
+    arena_free(a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -119,6 +156,7 @@ int main(void)
         cmocka_unit_test(test_freed_blocks_are_reused),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_image_comes_back),
+        cmocka_unit_test(test_ordinals_are_the_order_of_making),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
