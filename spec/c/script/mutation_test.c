@@ -1,318 +1,46 @@
-// Random hostile scripts from a small grammar: none may crash the process, hurt the next pass, or end without
-// a word: 20,000 in a release build, fewer in the slow ones. TIDELOCK_MUTATIONS=N runs that many,
-// TIDELOCK_SEED=N from that seed (both are printed). ctest-labels: thread
+// Random hostile scripts from a small grammar: none may crash the process, leak, hang, hurt the next pass, or
+// end without a word. Even ones have a counted budget, odd ones the real watchdog; each half runs in a
+// process of its own, which tells by a shared page what it is at, so a mutation that kills it is known.
+//
+// TIDELOCK_MUTATIONS=N: that many; TIDELOCK_SEED=N: from that seed; TIDELOCK_MUTATION=I: that one alone.
+// ctest-labels: thread
 #include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "script/script_support.h"
 
-#include "base/random.h"
+#include "script/grammar.h"
+#include "script/seed.h"
 
-#if defined(NDEBUG) && !defined(TIDELOCK_SANITIZED)
-enum { ROUNDS = 20000 };
+#if defined(__SANITIZE_THREAD__) // which defers the watchdog's signals, too
+enum { ROUNDS = 1500, HAS_WATCHDOG = 0 };
+#elif defined(NDEBUG) || defined(TIDELOCK_SANITIZED)
+enum { ROUNDS = 20000, HAS_WATCHDOG = 1 };
 #else
-enum { ROUNDS = 1500 };
+enum { ROUNDS = 1500, HAS_WATCHDOG = 1 };
 #endif
-enum { STACK_BYTES = 1024 * 1024, DEPTH = 5, TEXT_MAX = 6000 };
-
-struct gen {
-    struct random r;
-    struct buf out;
+enum {
+    STACK_BYTES = 1024 * 1024,
+    WORKERS = 2,
+    SOURCE_MAX = 64 * 1024,
+    HANG_SECONDS = 60,
+    ENDS = PASS_CANCELED + 1
 };
 
-static const char *pick(struct gen *g, const char *const *list, size_t n)
-{
-    return list[random_below(&g->r, n)];
-}
-#define PICK(g, list) pick(g, list, sizeof(list) / sizeof((list)[0]))
-
-static void add(struct gen *g, const char *text)
-{
-    buf_add_str(&g->out, text);
-}
-
-static void add_expression(struct gen *g, int depth);
-static void add_block(struct gen *g, int depth);
-
-static void add_leaf(struct gen *g)
-{
-    static const char *const leaves[] = {"nil",
-                                         "true",
-                                         "false",
-                                         "0",
-                                         "-1",
-                                         "1",
-                                         "2",
-                                         "1e3",
-                                         "1e5",
-                                         "1e10",
-                                         "-1e300",
-                                         "0/0",
-                                         "1/0",
-                                         "0.5",
-                                         "2^53",
-                                         "''",
-                                         "'a'",
-                                         "'%s'",
-                                         "'%99.99f'",
-                                         "'(.-)%1'",
-                                         "'[^a'",
-                                         "'a-a-a-b'",
-                                         "'%b()'",
-                                         "'\\0\\255'",
-                                         "('x'):rep(1000)",
-                                         "{}",
-                                         "{1, 2, 3}",
-                                         "{a = 1, b = {c = 2}}",
-                                         "a",
-                                         "b",
-                                         "c",
-                                         "f",
-                                         "g",
-                                         "object",
-                                         "object.list",
-                                         "object.metadata",
-                                         "world",
-                                         "world.env",
-                                         "_G",
-                                         "string",
-                                         "table",
-                                         "math.huge",
-                                         "...",
-                                         "k8s",
-                                         "k8s.null",
-                                         "k8s.array {}",
-                                         "world.list('v1/Pod')[1]",
-                                         "world.list('v1/Pod')[2].spec.big",
-                                         "setmetatable({}, m)"};
-    add(g, PICK(g, leaves));
-}
-
-static void add_call(struct gen *g, int depth)
-{
-    static const char *const functions[] = {"pcall",
-                                            "xpcall",
-                                            "error",
-                                            "tostring",
-                                            "tonumber",
-                                            "next",
-                                            "pairs",
-                                            "ipairs",
-                                            "select",
-                                            "unpack",
-                                            "type",
-                                            "rawget",
-                                            "rawset",
-                                            "rawlen",
-                                            "rawequal",
-                                            "setmetatable",
-                                            "getmetatable",
-                                            "assert",
-                                            "require",
-                                            "string.find",
-                                            "string.match",
-                                            "string.gsub",
-                                            "string.gmatch",
-                                            "string.format",
-                                            "string.rep",
-                                            "string.sub",
-                                            "string.byte",
-                                            "string.char",
-                                            "string.lower",
-                                            "string.reverse",
-                                            "table.insert",
-                                            "table.remove",
-                                            "table.concat",
-                                            "table.sort",
-                                            "table.maxn",
-                                            "math.floor",
-                                            "math.max",
-                                            "math.fmod",
-                                            "bit.band",
-                                            "bit.lshift",
-                                            "bit.tohex",
-                                            "world.get",
-                                            "world.list",
-                                            "world.children",
-                                            "world.log",
-                                            "world.data",
-                                            "world.secret_value",
-                                            "f",
-                                            "g",
-                                            "k8s.retry",
-                                            "k8s.invalid",
-                                            "k8s.array",
-                                            "k8s.condition",
-                                            "k8s.event",
-                                            "k8s.compare",
-                                            "k8s.quantity",
-                                            "k8s.copy",
-                                            "a",
-                                            "b"};
-    add(g, PICK(g, functions));
-    add(g, "(");
-    uint64_t n = random_below(&g->r, 4);
-    for (uint64_t i = 0; i < n; i++) {
-        add(g, i > 0 ? ", " : "");
-        add_expression(g, depth - 1);
-    }
-    add(g, ")");
-}
-
-static void add_binary(struct gen *g, int depth)
-{
-    static const char *const operators[] = {" .. ", " + ",  " - ", " * ",  " / ",   " % ", " ^ ",
-                                            " == ", " ~= ", " < ", " <= ", " and ", " or "};
-    add(g, "(");
-    add_expression(g, depth - 1);
-    add(g, PICK(g, operators));
-    add_expression(g, depth - 1);
-    add(g, ")");
-}
-
-static void add_expression(struct gen *g, int depth)
-{
-    if (depth <= 0 || g->out.len > TEXT_MAX) {
-        add_leaf(g);
-        return;
-    }
-    switch (random_below(&g->r, 9)) {
-    case 0:
-    case 1:
-    case 2:
-        add_call(g, depth);
-        break;
-    case 3:
-        add_binary(g, depth);
-        break;
-    case 4:
-        add(g, "(function(...) ");
-        add_block(g, depth - 1);
-        add(g, " end)");
-        break;
-    case 5:
-        add(g, "(");
-        add_expression(g, depth - 1);
-        add(g, ")[");
-        add_expression(g, depth - 1);
-        add(g, "]");
-        break;
-    case 6:
-        add(g, "{");
-        add_expression(g, depth - 1);
-        add(g, ", x = ");
-        add_expression(g, depth - 1);
-        add(g, "}");
-        break;
-    case 7:
-        add(g, "#(");
-        add_expression(g, depth - 1);
-        add(g, ")");
-        break;
-    default:
-        add_leaf(g);
-    }
-}
-
-static void add_statement(struct gen *g, int depth)
-{
-    static const char *const names[] = {"a",
-                                        "b",
-                                        "c",
-                                        "f",
-                                        "g",
-                                        "m.__index",
-                                        "m.__newindex",
-                                        "m.__call",
-                                        "m.__tostring",
-                                        "m.__lt",
-                                        "m.__eq",
-                                        "m.__concat",
-                                        "m.__metatable",
-                                        "m.__len",
-                                        "m.__gc",
-                                        "m.__mode",
-                                        "object.spec",
-                                        "object.list[1]",
-                                        "_G.x",
-                                        "string.rep"};
-    static const char *const loops[] = {"while true do ", "for i = 1, 100 do ", "for i = 1, 1e9 do ",
-                                        "repeat "};
-    switch (random_below(&g->r, 7)) {
-    case 0:
-    case 1:
-        add(g, PICK(g, names));
-        add(g, " = ");
-        add_expression(g, depth);
-        break;
-    case 2:
-        add(g, "pcall(function(...) ");
-        add_block(g, depth - 1);
-        add(g, " end)");
-        break;
-    case 3: {
-        const char *loop = PICK(g, loops);
-        add(g, loop);
-        add_block(g, depth - 1);
-        add(g, loop[0] == 'r' ? " until false" : " end");
-        break;
-    }
-    case 4:
-        add(g, "for k, v in pairs({a, b, c, x = m}) do ");
-        add_block(g, depth - 1);
-        add(g, " end");
-        break;
-    default:
-        add(g, "a = ");
-        add_call(g, depth);
-    }
-    add(g, "; ");
-}
-
-static void add_block(struct gen *g, int depth)
-{
-    uint64_t n = depth > 0 && g->out.len < TEXT_MAX ? 1 + random_below(&g->r, 3) : 0;
-    for (uint64_t i = 0; i < n; i++)
-        add_statement(g, depth);
-    if (random_below(&g->r, 3) == 0) {
-        add(g, "do return ");
-        add_expression(g, depth > 0 ? 1 : 0);
-        add(g, " end");
-    }
-}
-
-static void make_script(struct gen *g)
-{
-    buf_reset(&g->out);
-    add(g, "return {subject = 'v1/Pod', reconcile = function(object, world, ...)\n"
-           "local k8s = require 'tidelock'\n"
-           "local a, b, c, m = {}, 'text', 3, {} local function f(...) return a end local g = function(...) "
-           "return f(...) end\n"
-           "f = function(...) ");
-    add_block(g, DEPTH - 2);
-    add(g, " end\n");
-    for (uint64_t i = 1 + random_below(&g->r, 5); i > 0; i--) {
-        bool guarded = random_below(&g->r, 4) > 0;
-        add(g, guarded ? "pcall(function(...) " : "");
-        add_statement(g, DEPTH);
-        add(g, guarded ? "end)\n" : "\n");
-    }
-    add(g, "do return ");
-    add_expression(g, 2);
-    add(g, " end end}");
-}
-
-static uint64_t setting(const char *name, uint64_t absent)
-{
-    const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 10) : absent;
-}
-
-struct run {
-    uint64_t seed, rounds;
-    unsigned ends[PASS_CANCELED + 1], refused;
-    char problem[TEXT_MAX * 4];
+// What a worker tells: what it is at, and how it went.
+struct worker {
+    uint64_t seed, first, step, rounds;
+    bool watched;
+    uint64_t at; // the number of the mutation whose text is `source`
+    uint64_t done;
+    char source[SOURCE_MAX];
+    char problem[512];
+    unsigned ends[ENDS];
 };
 
+// The memory that a well-behaved pass takes, which never changes; 0: it went wrong.
 static size_t run_good(struct pass_runner *r, const struct program *p)
 {
     struct fake_world w = {0};
@@ -325,76 +53,153 @@ static size_t run_good(struct pass_runner *r, const struct program *p)
     return peak;
 }
 
-static void run_one(struct run *run, struct pass_runner *r, struct gen *g)
+static void run_one(struct worker *worker, struct pass_runner *r, struct grammar *g)
 {
+    static const int answers[] = {0, 0, 0, 0, 0, -ERR_PARKED, -ERR_FORBIDDEN};
+    static const struct pass_limits limits = {
+        .cpu_us = 2000, .memory = 1 << 20, .result = 20000, .events = 3, .log_lines = 20};
     struct program_options o = {.main = {"m.lua", g->out.data, g->out.len}};
     struct program *p;
     struct err e = {0};
-    if (program_new(&o, &p, &e) < 0) {
-        run->refused++;
+    if (program_new(&o, &p, &e) < 0) { // the grammar makes nothing that does not compile
+        snprintf(worker->problem, sizeof(worker->problem), "does not load: %.400s", e.text);
         return;
     }
-    struct fake_world w = {0};
+    struct fake_world w = {.answer = answers[random_below(&g->r, sizeof(answers) / sizeof(answers[0]))]};
     struct pass_output out;
-    support_run(r, p, &w, &(struct pass_limits){.cpu_us = 2000, .memory = 1 << 20}, &out);
-    run->ends[out.end]++;
+    support_run(r, p, &w, &limits, &out);
+    worker->ends[out.end]++;
     if (out.end > PASS_NIL && out.err.text[0] == 0)
-        snprintf(run->problem, sizeof(run->problem), "ended %s without a word: %s", pass_end_name(out.end),
-                 g->out.data);
+        snprintf(worker->problem, sizeof(worker->problem), "ended %s without a word", pass_end_name(out.end));
     pass_output_fini(&out);
     program_unref(p);
 }
 
 static void *run_all(void *arg)
 {
-    struct run *run = arg;
-    struct gen g;
-    buf_init(&g.out, 1 << 20);
-    random_init(&g.r, run->seed);
-    struct pass_runner *r = pass_runner_new(NULL);
+    struct worker *worker = arg;
+    struct grammar g;
+    buf_init(&g.out, SOURCE_MAX - 1);
+    struct watchdog *w = worker->watched ? watchdog_new() : NULL;
+    struct pass_runner *r = pass_runner_new(w);
     struct program *good = support_program("return {status = {n = string.rep('x', 2)}}");
     size_t before = run_good(r, good);
-    for (uint64_t i = 0; i < run->rounds && run->problem[0] == 0; i++) {
-        make_script(&g);
-        if (getenv("TIDELOCK_MUTATIONS_PRINT") != NULL)
-            fprintf(stderr, "--- %d\n%s\n", (int)i, g.out.data);
-        run_one(run, r, &g);
-        if (run_good(r, good) != before)
-            snprintf(run->problem, sizeof(run->problem), "the next pass differs after: %s", g.out.data);
+    if (before == 0)
+        snprintf(worker->problem, sizeof(worker->problem), "the well-behaved pass fails before all");
+    for (uint64_t i = worker->first; i < worker->rounds && worker->problem[0] == 0; i += worker->step) {
+        grammar_make(&g, worker->seed + i);
+        worker->at = i;
+        memcpy(worker->source, g.out.data, g.out.len + 1);
+        alarm(HANG_SECONDS); // what nothing stops ends the process
+        run_one(worker, r, &g);
+        if (worker->problem[0] == 0 && run_good(r, good) != before)
+            snprintf(worker->problem, sizeof(worker->problem), "the next pass is another one");
+        worker->done++;
     }
+    alarm(0);
     program_unref(good);
     pass_runner_free(r);
+    watchdog_free(w);
     buf_fini(&g.out);
     return NULL;
+}
+
+// cmocka catches these, where the process shall end with the word of the sanitizer.
+static const int fatal[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+enum { FATAL_COUNT = sizeof(fatal) / sizeof(fatal[0]) };
+static struct sigaction fatal_action[FATAL_COUNT];
+
+// A process with one small thread. It ends by exit, so that the leak checker looks.
+static pid_t start(struct worker *worker)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return pid;
+    for (int i = 0; i < FATAL_COUNT; i++)
+        sigaction(fatal[i], &fatal_action[i], NULL);
+    pthread_attr_t attr;
+    pthread_t thread;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES);
+    if (pthread_create(&thread, &attr, run_all, worker) != 0)
+        exit(1);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attr);
+    exit(0);
+}
+
+// False, and said how it can be repeated, when the worker's process did not end well.
+static bool judge(const struct worker *worker, int status)
+{
+    char end[128] = "";
+    if (WIFSIGNALED(status))
+        snprintf(end, sizeof(end), "the process was killed by signal %d%s", WTERMSIG(status),
+                 WTERMSIG(status) == SIGALRM ? ": nothing stopped it for a minute" : "");
+    else if (WEXITSTATUS(status) != 0)
+        snprintf(end, sizeof(end), "the process ended with code %d", WEXITSTATUS(status));
+    if (end[0] == 0 && worker->problem[0] == 0)
+        return true;
+    unsigned long long at = worker->at;
+    fprintf(stderr,
+            "%s%s%s\nmutation %llu (or one before it: leaks are told at the end); this one alone:\n"
+            "TIDELOCK_SEED=%llu TIDELOCK_MUTATION=%llu %s\n%s\n",
+            worker->problem, worker->problem[0] != 0 && end[0] != 0 ? "; " : "", end, at,
+            (unsigned long long)worker->seed, at, seed_program(), worker->source);
+    return false;
+}
+
+static void print_ends(const struct worker *workers, uint64_t rounds)
+{
+    uint64_t done = 0;
+    print_message("mutations run:");
+    for (int i = 0; i < WORKERS; i++) {
+        print_message(" %llu %s,", (unsigned long long)workers[i].done,
+                      workers[i].watched ? "under the watchdog" : "with a counted budget");
+        done += workers[i].done;
+    }
+    for (int end = 0; end < ENDS; end++)
+        print_message(" %s %u", pass_end_name((enum pass_end)end),
+                      workers[0].ends[end] + workers[1].ends[end]);
+    print_message("\n");
+    assert_int_equal(done, rounds);
 }
 
 static void test_mutations(void **state)
 {
     (void)state;
-    struct run *run = calloc(1, sizeof(*run));
-    run->seed = setting("TIDELOCK_SEED", 42);
-    run->rounds = setting("TIDELOCK_MUTATIONS", ROUNDS);
-    pthread_attr_t attr;
-    pthread_attr_init(&attr);
-    pthread_attr_setstacksize(&attr, STACK_BYTES);
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, &attr, run_all, run), 0);
-    pthread_join(thread, NULL);
-    pthread_attr_destroy(&attr);
-    print_message("seed %llu, %llu scripts, %u refused:", (unsigned long long)run->seed,
-                  (unsigned long long)run->rounds, run->refused);
-    for (int i = 0; i <= PASS_CANCELED; i++)
-        print_message(" %s %u", pass_end_name((enum pass_end)i), run->ends[i]);
-    print_message("\n");
-    bool bad = run->problem[0] != 0;
-    if (bad)
-        print_error("%s\n", run->problem);
-    free(run);
-    assert_false(bad);
+    const uint64_t seed = seed_get();
+    const uint64_t only = seed_setting("TIDELOCK_MUTATION", UINT64_MAX);
+    const uint64_t rounds = only != UINT64_MAX ? only + 1 : seed_setting("TIDELOCK_MUTATIONS", ROUNDS);
+    struct worker *workers =
+        mmap(NULL, WORKERS * sizeof(*workers), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(workers != MAP_FAILED);
+    seed_announce(seed, "TIDELOCK_MUTATIONS", rounds);
+    pid_t pids[WORKERS];
+    for (int i = 0; i < WORKERS; i++) {
+        workers[i].seed = seed;
+        workers[i].rounds = rounds;
+        workers[i].first = only == UINT64_MAX ? (uint64_t)i : only % WORKERS == (uint64_t)i ? only : rounds;
+        workers[i].step = WORKERS;
+        workers[i].watched = i == 1 && HAS_WATCHDOG;
+        pids[i] = start(&workers[i]);
+    }
+    bool good = true;
+    for (int i = 0; i < WORKERS; i++) {
+        int status;
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        good = judge(&workers[i], status) && good;
+    }
+    assert_true(good);
+    print_ends(workers, only != UINT64_MAX ? 1 : rounds);
+    munmap(workers, WORKERS * sizeof(*workers));
 }
 
 int main(void)
 {
+    for (int i = 0; i < FATAL_COUNT; i++)
+        sigaction(fatal[i], NULL, &fatal_action[i]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mutations),
     };
