@@ -10,6 +10,8 @@ endfunction()
 
 foreign_pkg(libevent libevent_core libevent_extra libevent_openssl libevent_pthreads)
 foreign_pkg(curl libcurl)
+foreign_pkg(nghttp2 libnghttp2)
+foreign_pkg(zlib zlib)
 foreign_pkg(yaml yaml-0.1)
 foreign_pkg(crypto libcrypto)
 foreign_pkg(ssl libssl)

@@ -5,54 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "io/h2_call.h"
 #include "io/http_text.h"
-
-struct material *curl_call_material_new(const char *ca, const char *cert, const char *key)
-{
-    struct material *m = xcalloc(1, sizeof(*m));
-    m->refs = 1;
-    m->ca = xstrdup(ca);
-    m->cert = xstrdup(cert);
-    m->key = xstrdup(key);
-    return m;
-}
-
-void curl_call_material_unref(struct material *m)
-{
-    if (m == NULL || --m->refs > 0)
-        return;
-    free(m->ca);
-    free(m->cert);
-    if (m->key != NULL)
-        explicit_bzero(m->key, strlen(m->key));
-    free(m->key);
-    free(m);
-}
-
-static void set_blob(CURL *easy, CURLoption option, char *pem)
-{
-    if (pem == NULL)
-        return;
-    struct curl_blob blob = {pem, strlen(pem), CURL_BLOB_NOCOPY};
-    curl_easy_setopt(easy, option, &blob);
-}
-
-static void call_set_material(struct call *x, struct material *m)
-{
-    if (x->material == m)
-        return;
-    if (m->ca != NULL) {
-        // A CA that is given is the only one; libcurl would still read the system's directory.
-        curl_easy_setopt(x->easy, CURLOPT_CAINFO, NULL);
-        curl_easy_setopt(x->easy, CURLOPT_CAPATH, NULL);
-    }
-    set_blob(x->easy, CURLOPT_CAINFO_BLOB, m->ca);
-    set_blob(x->easy, CURLOPT_SSLCERT_BLOB, m->cert);
-    set_blob(x->easy, CURLOPT_SSLKEY_BLOB, m->key);
-    m->refs++;
-    curl_call_material_unref(x->material);
-    x->material = m;
-}
 
 // libcurl's callbacks; the pool is busy in them.
 
@@ -125,28 +79,11 @@ static int on_request(void *ud, char *to_ip, char *from_ip, int to_port, int fro
 static void call_configure(struct call *x, struct curl_transport *t)
 {
     CURL *h = x->easy;
+    curl_setup_connection(h, t);
     curl_easy_setopt(h, CURLOPT_PRIVATE, x);
-    curl_easy_setopt(h, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(h, CURLOPT_ERRORBUFFER, x->detail);
-    curl_easy_setopt(h, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(h, CURLOPT_PATH_AS_IS, 1L);
-    curl_easy_setopt(h, CURLOPT_URL, t->base);
-    curl_easy_setopt(h, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-    curl_easy_setopt(h, CURLOPT_PIPEWAIT, t->https ? 1L : 0L);
-    curl_easy_setopt(h, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    curl_easy_setopt(h, CURLOPT_PROXY_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    curl_easy_setopt(h, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT_MS);
-    curl_easy_setopt(h, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
     curl_easy_setopt(h, CURLOPT_USERAGENT, t->options.user_agent);
-    curl_easy_setopt(h, CURLOPT_CONNECT_TO, t->connect_to);
-    if (t->options.insecure) {
-        curl_easy_setopt(h, CURLOPT_SSL_VERIFYPEER, 0L);
-        curl_easy_setopt(h, CURLOPT_SSL_VERIFYHOST, 0L);
-    }
-    if (t->proxy != NULL) {
-        curl_easy_setopt(h, CURLOPT_PROXY, t->proxy);
-        curl_easy_setopt(h, CURLOPT_NOPROXY, "");
-    }
     curl_easy_setopt(h, CURLOPT_WRITEFUNCTION, on_write);
     curl_easy_setopt(h, CURLOPT_WRITEDATA, x);
     if (x->stream) {
@@ -165,12 +102,10 @@ static struct call *call_new(struct curl_transport *t, bool stream)
     struct call *x = xcalloc(1, sizeof(*x));
     x->transfer.transport = &t->transport;
     x->stream = stream;
-    x->easy = curl_easy_init();
-    ASSERT(x->easy != NULL);
+    buf_init(&x->target, HEADERS_BYTES);
     buf_init(&x->body, MAX_BODY);
     buf_init(&x->answer, MAX_RESPONSE);
     buf_init(&x->header_text, HEADERS_BYTES);
-    call_configure(x, t);
     return x;
 }
 
@@ -178,10 +113,13 @@ void curl_call_free(struct call *x)
 {
     curl_easy_cleanup(x->easy);
     loop_timer_free(x->idle_timer);
+    loop_timer_free(x->h2.timer);
+    h2_call_reset(x);
+    buf_fini(&x->target);
     buf_fini(&x->body);
     buf_fini(&x->answer);
     buf_fini(&x->header_text);
-    curl_call_material_unref(x->material);
+    curl_setup_material_unref(x->material);
     free(x->early);
     free(x);
 }
@@ -195,7 +133,6 @@ struct call *curl_call_take(struct curl_transport *t, bool stream)
         LIST_REMOVE(x, entry);
         t->unused_count[stream]--;
     }
-    call_set_material(x, t->material);
     return x;
 }
 
@@ -218,10 +155,14 @@ void curl_call_give_back(struct call *x)
         curl_call_free(x);
         return;
     }
-    if (x->probe)
+    if (x->probe && x->easy != NULL)
         curl_easy_setopt(x->easy, CURLOPT_OPENSOCKETFUNCTION, NULL);
     if (x->idle_timer != NULL)
         loop_timer_stop(x->idle_timer);
+    if (x->h2.timer != NULL)
+        loop_timer_stop(x->h2.timer);
+    h2_call_reset(x);
+    buf_recycle(&x->target);
     buf_recycle(&x->body);
     buf_recycle(&x->answer);
     buf_recycle(&x->header_text);
@@ -243,6 +184,16 @@ static void call_fail(struct call *x, enum err_code code, const char *text)
     }
 }
 
+static void add_line(struct call *x, const char *name, const char *value)
+{
+    ASSERT(x->header_count < HEADERS_MAX);
+    x->header_at[x->header_count++] = x->header_text.len;
+    buf_addf(&x->header_text, "%s:%s%s", name, *value != '\0' ? " " : "", value);
+    buf_add_char(&x->header_text, '\0');
+    if (x->header_text.failed)
+        call_fail(x, ERR_LIMIT, "the headers of the request are longer than 64 KiB");
+}
+
 static void add_header(struct call *x, const char *name, const char *value)
 {
     if (value == NULL || *value == '\0')
@@ -251,21 +202,7 @@ static void add_header(struct call *x, const char *name, const char *value)
         call_fail(x, ERR_INVALID, "a header value of the request has a control character in it");
         return;
     }
-    ASSERT(x->header_count < HEADERS_MAX);
-    x->header_at[x->header_count++] = x->header_text.len;
-    buf_addf(&x->header_text, "%s: %s", name, value);
-    buf_add_char(&x->header_text, '\0');
-    if (x->header_text.failed)
-        call_fail(x, ERR_LIMIT, "the headers of the request are longer than 64 KiB");
-}
-
-static void link_headers(struct call *x)
-{
-    for (int i = 0; i < x->header_count; i++) {
-        x->headers[i].data = x->header_text.data + x->header_at[i];
-        x->headers[i].next = i + 1 < x->header_count ? &x->headers[i + 1] : NULL;
-    }
-    curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->header_count != 0 ? x->headers : NULL);
+    add_line(x, name, value);
 }
 
 static void set_headers(struct call *x, const struct transport_request *r)
@@ -276,54 +213,27 @@ static void set_headers(struct call *x, const struct transport_request *r)
     add_header(x, "Content-Type", r->content_type);
     add_header(x, "Impersonate-User", r->as_user);
     add_header(x, "Host", t->host_header);
-    if (token != NULL && *token != '\0') {
-        buf_reset(&t->scratch);
-        buf_addf(&t->scratch, "Bearer %s", token);
-        if (t->scratch.failed)
-            call_fail(x, ERR_LIMIT, "the bearer token is longer than 64 KiB");
-        else
-            add_header(x, "Authorization", t->scratch.data);
-    }
-    if (r->body_len > 0 && !x->header_text.failed) {
-        x->header_at[x->header_count++] = x->header_text.len;
-        buf_add(&x->header_text,
-                "Expect:", sizeof("Expect:")); // an empty one stops libcurl from asking for 100-continue
-    }
-    link_headers(x);
-}
-
-static void set_method(struct call *x, const struct transport_request *r)
-{
-    CURL *h = x->easy;
-    x->method = r->method;
-    if (r->method == METHOD_GET || (r->method == METHOD_DELETE && r->body_len == 0)) {
-        curl_easy_setopt(h, CURLOPT_POSTFIELDS, NULL); // also makes it a POST: before HTTPGET
-        curl_easy_setopt(h, CURLOPT_HTTPGET, 1L);
-        curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, r->method == METHOD_GET ? NULL : "DELETE");
+    if (r->body_len > 0)
+        add_line(x, "Expect", ""); // an empty one stops libcurl from asking for 100-continue
+    if (token == NULL || *token == '\0')
         return;
-    }
-    if (r->body_len > 0 && buf_add(&x->body, r->body, r->body_len) != 0)
-        call_fail(x, ERR_LIMIT, "the body of the request is larger than 64 MiB");
-    curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)x->body.len);
-    curl_easy_setopt(h, CURLOPT_POSTFIELDS, x->body.data != NULL ? x->body.data : "");
-    curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, transport_method_name(r->method));
+    buf_reset(&t->scratch);
+    buf_addf(&t->scratch, "Bearer %s", token);
+    if (t->scratch.failed)
+        call_fail(x, ERR_LIMIT, "the bearer token is longer than 64 KiB");
+    else
+        add_header(x, "Authorization", t->scratch.data);
 }
 
-// libcurl parses and prints a URL anew for each request, a byte at a time: over https that is the server's
-// alone, and the path goes past it. Over http a proxy has to be told all of it.
-static void set_url(struct call *x, const char *path)
+static void set_target(struct call *x, const char *path)
 {
-    struct curl_transport *t = curl_impl_transport(x);
     if (path[0] != '/' || !http_text_is_header_safe(path) || strchr(path, ' ') != NULL)
         call_fail(x, ERR_INVALID,
                   "the path of a request starts with / and has no blanks or control characters");
-    buf_reset(&t->scratch);
-    buf_add_str(&t->scratch, t->https ? t->prefix : t->base);
-    buf_add_str(&t->scratch, path);
-    if (t->scratch.failed)
+    buf_add_str(&x->target, curl_impl_transport(x)->prefix);
+    buf_add_str(&x->target, path);
+    if (x->target.failed)
         call_fail(x, ERR_LIMIT, "the URL of the request is longer than 64 KiB");
-    else
-        curl_easy_setopt(x->easy, t->https ? CURLOPT_REQUEST_TARGET : CURLOPT_URL, t->scratch.data);
 }
 
 // Fills a call from a request; what is wrong with that is kept in `early`.
@@ -331,19 +241,81 @@ void curl_call_prepare(struct call *x, const struct transport_request *r,
                        const struct transport_callbacks *cb)
 {
     x->cb = *cb;
+    x->method = r->method;
     x->timeout_ms = r->timeout_ms != 0 || r->stream ? r->timeout_ms : REQUEST_TIMEOUT_MS;
     x->idle_ms = r->idle_ms;
     x->sent_ms = x->last_byte_ms = loop_now_ms(curl_impl_transport(x)->loop);
     x->answer.max = r->stream ? MAX_STREAM_ERROR : r->max_response != 0 ? r->max_response : MAX_RESPONSE;
-    curl_easy_setopt(x->easy, CURLOPT_TIMEOUT_MS, (long)x->timeout_ms);
-    set_method(x, r);
-    set_url(x, r->path);
+    if (r->body_len > 0 && buf_add(&x->body, r->body, r->body_len) != 0)
+        call_fail(x, ERR_LIMIT, "the body of the request is larger than 64 MiB");
+    set_target(x, r->path);
     set_headers(x, r);
-    if (!x->stream)
-        curl_easy_setopt(x->easy, CURLOPT_ACCEPT_ENCODING, r->method == METHOD_GET ? "gzip" : NULL);
 }
 
-static const char *header_of(struct call *x, const char *name)
+static void load_method(struct call *x)
+{
+    CURL *h = x->easy;
+    if (x->method == METHOD_GET || (x->method == METHOD_DELETE && x->body.len == 0)) {
+        curl_easy_setopt(h, CURLOPT_POSTFIELDS, NULL); // also makes it a POST: before HTTPGET
+        curl_easy_setopt(h, CURLOPT_HTTPGET, 1L);
+        curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, x->method == METHOD_GET ? NULL : "DELETE");
+        return;
+    }
+    curl_easy_setopt(h, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)x->body.len);
+    curl_easy_setopt(h, CURLOPT_POSTFIELDS, x->body.data != NULL ? x->body.data : "");
+    curl_easy_setopt(h, CURLOPT_CUSTOMREQUEST, transport_method_name(x->method));
+}
+
+// libcurl parses and prints a URL anew for each request, a byte at a time: over https that is the server's
+// alone, and the path goes past it. Over http a proxy has to be told all of it.
+static void load_url(struct call *x)
+{
+    struct curl_transport *t = curl_impl_transport(x);
+    if (t->https) {
+        curl_easy_setopt(x->easy, CURLOPT_REQUEST_TARGET, x->target.data);
+        return;
+    }
+    buf_reset(&t->scratch);
+    buf_add_str(&t->scratch, t->base);
+    buf_add_str(&t->scratch, x->target.data + strlen(t->prefix));
+    curl_easy_setopt(x->easy, CURLOPT_URL, t->scratch.failed ? "" : t->scratch.data);
+}
+
+static void load_headers(struct call *x)
+{
+    for (int i = 0; i < x->header_count; i++) {
+        x->headers[i].data = x->header_text.data + x->header_at[i];
+        x->headers[i].next = i + 1 < x->header_count ? &x->headers[i + 1] : NULL;
+    }
+    curl_easy_setopt(x->easy, CURLOPT_HTTPHEADER, x->header_count != 0 ? x->headers : NULL);
+}
+
+void curl_call_load(struct call *x)
+{
+    struct curl_transport *t = curl_impl_transport(x);
+    if (x->easy == NULL) {
+        x->easy = curl_easy_init();
+        ASSERT(x->easy != NULL);
+        call_configure(x, t);
+    }
+    curl_setup_material(x->easy, &x->material, t->material);
+    // What is left to libcurl of the requests has a connection each. Streams share some, and the probe is
+    // theirs.
+    bool shared = t->https && (x->stream || x->probe);
+    curl_easy_setopt(x->easy, CURLOPT_HTTP_VERSION,
+                     shared ? (long)CURL_HTTP_VERSION_2TLS : (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(x->easy, CURLOPT_PIPEWAIT, (long)shared);
+    uint64_t spent = loop_now_ms(t->loop) - x->sent_ms; // while it was not known how the server is spoken to
+    uint32_t left = spent < x->timeout_ms ? x->timeout_ms - (uint32_t)spent : 1;
+    curl_easy_setopt(x->easy, CURLOPT_TIMEOUT_MS, x->timeout_ms == 0 ? 0L : (long)left);
+    load_method(x);
+    load_url(x);
+    load_headers(x);
+    if (!x->stream)
+        curl_easy_setopt(x->easy, CURLOPT_ACCEPT_ENCODING, x->method == METHOD_GET ? "gzip" : NULL);
+}
+
+static const char *libcurl_header(struct call *x, const char *name)
 {
     struct curl_header *h;
     if (curl_easy_header(x->easy, name, 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
@@ -353,28 +325,32 @@ static const char *header_of(struct call *x, const char *name)
     return h->value;
 }
 
+static void fill_response(struct call *x, struct transport_response *r, char **ret_warning)
+{
+    bool h2 = x->h2.stream != 0;
+    const char *type = h2 ? x->h2.content_type : libcurl_header(x, "Content-Type");
+    r->content_type = type != NULL ? type : "";
+    if (r->status >= 300)
+        r->retry_after_ms =
+            http_text_retry_after_ms(h2 ? x->h2.retry_after : libcurl_header(x, "Retry-After"),
+                                     clock_wall_us(loop_clock(curl_impl_transport(x)->loop)));
+    r->warning = *ret_warning = http_text_take_warning(h2 ? x->h2.warning : libcurl_header(x, "Warning"));
+    if (x->answer.data != NULL) {
+        r->body = x->answer.data;
+        r->body_len = x->answer.len;
+    }
+}
+
 void curl_call_report(struct call *x, struct transport_response *r)
 {
-    struct curl_transport *t = curl_impl_transport(x);
-    loop_did(t->loop);
+    loop_did(curl_impl_transport(x)->loop);
     r->sent_maybe = r->err.code != 0 && x->attempts > 0;
     r->body = "";
     r->content_type = "";
     r->retry_after_ms = -1;
     char *warning = NULL;
-    if (r->err.code == 0) {
-        char *type = NULL;
-        curl_easy_getinfo(x->easy, CURLINFO_CONTENT_TYPE, &type);
-        r->content_type = type != NULL ? type : "";
-        if (r->status >= 300)
-            r->retry_after_ms =
-                http_text_retry_after_ms(header_of(x, "Retry-After"), clock_wall_us(loop_clock(t->loop)));
-        r->warning = warning = http_text_take_warning(header_of(x, "Warning"));
-        if (x->answer.data != NULL) {
-            r->body = x->answer.data;
-            r->body_len = x->answer.len;
-        }
-    }
+    if (r->err.code == 0)
+        fill_response(x, r, &warning);
     if (x->cb.on_done != NULL)
         x->cb.on_done(x->cb.ud, r);
     free(warning);

@@ -1,4 +1,7 @@
-// The parts of the libcurl transport; for io/curl_*.c and io/transport_curl.c only. Loop thread.
+// The parts of the libcurl transport; for io/curl_*.c, io/h2_*.c and io/transport_curl.c only. Loop thread.
+//
+// A request goes over a connection with HTTP/2 of our own (io/h2_conn.h) where the server speaks it; streams,
+// and requests where it does not, go over libcurl's handles in pools.
 //
 // A pool is one multi handle with the connections it opened. Requests share one pool. Streams live in pools
 // of their own, at most STREAMS_A_POOL in each: over HTTP/2 that is one connection, since servers allow about
@@ -45,13 +48,31 @@ struct material {
     char *ca, *cert, *key; // PEM or NULL
 };
 
+// The part of a call that HTTP/2 knows.
+struct call_h2 {
+    struct h2_conn *conn;    // NULL: it is not there
+    TAILQ_ENTRY(call) entry; // of its connection
+    int32_t stream;          // 0: not submitted
+    bool over;               // waits for its report
+    bool closed;             // the stream is, with
+    uint32_t reset;          // this code of HTTP/2
+    bool refused;            // the server has not begun with it
+    size_t body_sent;
+    struct loop_timer *timer; // its time
+    // of the answer:
+    char *content_type, *retry_after, *warning; // or NULL
+    struct gunzip *gunzip;
+};
+TAILQ_HEAD(h2_calls, call);
+
 enum call_state { CALL_WAITING, CALL_RUNNING, CALL_FAILED };
 
 struct call {
     struct transfer transfer;
-    struct pool *pool;      // NULL once it is over
+    struct pool *pool;      // NULL: in none
     LIST_ENTRY(call) entry; // in the pool, in `failed` or in a list of unused ones
-    CURL *easy;
+    CURL *easy;             // NULL before it first goes over libcurl
+    struct call_h2 h2;
     struct material *material;
     struct transport_callbacks cb;
     enum call_state state;
@@ -65,6 +86,7 @@ struct call {
     int stop;     // why our own callback ended it: 0 or -ERR_...
     uint32_t timeout_ms;
     struct err *early; // found out in transport_send
+    struct buf target; // the path and query that the server sees
     struct buf body;
     struct buf answer;
     struct buf header_text;                 // NUL-terminated lines, one behind the other
@@ -82,8 +104,7 @@ LIST_HEAD(calls, call);
 struct pool {
     LIST_ENTRY(pool) entry;
     struct curl_transport *t;
-    CURLM *multi;
-    struct loop_timer *timer; // libcurl's
+    struct curl_drive *drive;
     struct calls calls;
     int count; // of calls, without the probe
     bool streams;
@@ -107,6 +128,7 @@ struct curl_transport {
     char *server;                          // as people know it
     char *base;                            // what a path is put behind
     char *prefix;                          // the path in it, "" when none
+    char *authority;                       // host and port as HTTP names them
     char *host_header;                     // or NULL: from the URL
     char *proxy;                           // "": none; NULL: the environment's
     struct curl_slist *connect_to;
@@ -115,6 +137,9 @@ struct curl_transport {
     struct buf scratch;
     struct pools pools;
     struct pool *requests; // where the next request goes, or NULL
+    LIST_HEAD(, h2_conn) h2_conns;
+    struct h2_conn *h2; // where the next request goes, or NULL
+    bool by_libcurl;    // requests are: the server speaks no HTTP/2, or a proxy would be offered it too
     uint32_t probe_every_ms;
     uint32_t probe_timeout_ms;
     struct calls failed;
@@ -130,27 +155,38 @@ static inline struct curl_transport *curl_impl_transport(const struct call *x)
     return (struct curl_transport *)x->transfer.transport;
 }
 
-// curl_call.c: one request with its easy handle. Unused ones are kept, configured, for the next request.
-struct material *curl_call_material_new(const char *ca, const char *cert, const char *key);
-void curl_call_material_unref(struct material *m);
+// curl_setup.c: what all handles have in common.
+struct material *curl_setup_material_new(const char *ca, const char *cert, const char *key);
+void curl_setup_material_unref(struct material *m);
+void curl_setup_connection(CURL *easy, const struct curl_transport *t);
+void curl_setup_material(CURL *easy, struct material **kept,
+                         struct material *m); // *kept: NULL or what it has
+
+// curl_call.c: one request. Unused ones are kept, configured, for the next request.
 struct call *curl_call_take(struct curl_transport *t, bool stream);
 void curl_call_give_back(struct call *x); // in no pool and no list
 void curl_call_free(struct call *x);
 // Fills a call from a request; what is wrong with that is kept in `early`.
 void curl_call_prepare(struct call *x, const struct transport_request *r,
                        const struct transport_callbacks *cb);
+// Puts it into its easy handle: for one that goes over libcurl.
+void curl_call_load(struct call *x);
 // Calls on_done with r, whose status and err are set; gives x back.
 void curl_call_report(struct call *x, struct transport_response *r);
 
 // curl_problem.c: results of libcurl in our words.
 void curl_problem_describe(struct call *x, CURLcode result, struct err *e);
+void curl_problem_describe_connection(const struct curl_transport *t, CURL *easy, const char *detail,
+                                      CURLcode result, struct err *e);
+void curl_problem_describe_stop(const struct call *x, struct err *e); // by x->stop
 // Is the connection to blame, so that others on it will fare no better?
 bool curl_problem_is_of_connection(const struct call *x, CURLcode result);
 
 // curl_pool.c: a multi handle on the loop.
 struct pool *curl_pool_get(struct curl_transport *t, bool stream); // for one more call
-void curl_pool_add(struct pool *p, struct call *x);
-void curl_pool_finish(struct call *x, CURLcode result); // takes it out and reports; not while busy
+void curl_pool_add(struct pool *p, struct call *x);                // a loaded one
+void curl_pool_send(struct curl_transport *t, struct call *x);     // loads it and adds it to one
+void curl_pool_finish(struct call *x, CURLcode result);            // takes it out and reports; not while busy
 void curl_pool_cancel(struct call *x);
 void curl_pool_cancel_all(struct pool *p);
 void curl_pool_retire(struct pool *p);       // no new calls; it goes with the last one
@@ -160,6 +196,7 @@ void curl_pool_free(struct pool *p);
 // curl_live.c: keepalive, idle time and probes. The first two are libcurl's callbacks; ud is the pool.
 int curl_live_on_socket(void *ud, curl_socket_t fd, curlsocktype purpose);
 int curl_live_on_close(void *ud, curl_socket_t fd);
+void curl_live_set_keepalive(curl_socket_t fd);
 void curl_live_start_idle_timer(struct call *x);
 void curl_live_start_probes(struct pool *p);
 

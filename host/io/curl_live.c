@@ -13,15 +13,20 @@ static void set_int(int fd, int level, int name, int value)
     setsockopt(fd, level, name, &value, sizeof(value)); // a socket without it still works
 }
 
-int curl_live_on_socket(void *ud, curl_socket_t fd, curlsocktype purpose)
+void curl_live_set_keepalive(curl_socket_t fd)
 {
-    struct pool *p = ud;
-    (void)purpose;
     set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
     set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
     set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
     set_int(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, UNACKED_MS);
+}
+
+int curl_live_on_socket(void *ud, curl_socket_t fd, curlsocktype purpose)
+{
+    struct pool *p = ud;
+    (void)purpose;
+    curl_live_set_keepalive(fd);
     p->sockets = xreallocarray(p->sockets, p->socket_count + 1, sizeof(p->sockets[0]));
     p->sockets[p->socket_count++] = fd;
     return CURL_SOCKOPT_OK;
@@ -96,6 +101,7 @@ static void on_probe_timer(void *ud)
         loop_timer_start(p->probe_timer, p->t->probe_every_ms);
         return;
     }
+    curl_call_load(x);
     // On the streams' connection or not at all.
     curl_easy_setopt(x->easy, CURLOPT_OPENSOCKETFUNCTION, refuse_socket);
     curl_pool_add(p, x);

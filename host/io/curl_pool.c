@@ -4,56 +4,9 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "io/curl_drive.h"
 
-static void pool_drive(struct pool *p, curl_socket_t fd, int events);
-
-static void on_pool_timer(void *ud)
-{
-    pool_drive(ud, CURL_SOCKET_TIMEOUT, 0);
-}
-
-static int on_multi_timer(CURLM *multi, long ms, void *ud)
-{
-    struct pool *p = ud;
-    (void)multi;
-    if (ms < 0)
-        loop_timer_stop(p->timer);
-    else
-        loop_timer_start(p->timer, (uint64_t)ms);
-    return 0;
-}
-
-struct pool_fd {
-    struct pool *pool;
-    curl_socket_t fd;
-    struct loop_fd *watcher;
-};
-
-static void on_pool_fd(void *ud, int what)
-{
-    struct pool_fd *f = ud;
-    pool_drive(f->pool, f->fd, what == LOOP_READ ? CURL_CSELECT_IN : CURL_CSELECT_OUT);
-}
-
-static int on_multi_socket(CURL *easy, curl_socket_t fd, int what, void *ud, void *socket_ud)
-{
-    struct pool *p = ud;
-    struct pool_fd *f = socket_ud;
-    (void)easy;
-    if (what == CURL_POLL_REMOVE) {
-        if (f != NULL)
-            loop_fd_free(f->watcher);
-        free(f);
-        return 0;
-    }
-    if (f == NULL) {
-        f = xmalloc(sizeof(*f));
-        *f = (struct pool_fd){p, fd, loop_fd_new(p->t->loop, fd, on_pool_fd, f)};
-        curl_multi_assign(p->multi, fd, f);
-    }
-    loop_fd_want(f->watcher, (what & CURL_POLL_IN ? LOOP_READ : 0) | (what & CURL_POLL_OUT ? LOOP_WRITE : 0));
-    return 0;
-}
+static void pool_drive(void *ud, curl_socket_t fd, int events);
 
 static struct pool *pool_new(struct curl_transport *t, bool streams)
 {
@@ -61,15 +14,10 @@ static struct pool *pool_new(struct curl_transport *t, bool streams)
     p->t = t;
     p->streams = streams;
     LIST_INIT(&p->calls);
-    p->timer = loop_timer_new(t->loop, on_pool_timer, p);
-    p->multi = curl_multi_init();
-    ASSERT(p->multi != NULL);
-    curl_multi_setopt(p->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
-    curl_multi_setopt(p->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, (long)CONCURRENT_STREAMS);
-    curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, on_multi_socket);
-    curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, p);
-    curl_multi_setopt(p->multi, CURLMOPT_TIMERFUNCTION, on_multi_timer);
-    curl_multi_setopt(p->multi, CURLMOPT_TIMERDATA, p);
+    p->drive = curl_drive_new(t->loop, pool_drive, p);
+    CURLM *multi = curl_drive_multi(p->drive);
+    curl_multi_setopt(multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
+    curl_multi_setopt(multi, CURLMOPT_MAX_CONCURRENT_STREAMS, (long)CONCURRENT_STREAMS);
     LIST_INSERT_HEAD(&t->pools, p, entry);
     if (streams)
         curl_live_start_probes(p);
@@ -80,8 +28,7 @@ void curl_pool_free(struct pool *p)
 {
     ASSERT(LIST_EMPTY(&p->calls) && !p->busy && p->held == 0);
     LIST_REMOVE(p, entry);
-    curl_multi_cleanup(p->multi); // closes the connections: curl_live_on_close still finds p
-    loop_timer_free(p->timer);
+    curl_drive_free(p->drive); // closes the connections: curl_live_on_close still finds p
     loop_timer_free(p->probe_timer);
     free(p->sockets);
     free(p);
@@ -137,8 +84,7 @@ struct pool *curl_pool_get(struct curl_transport *t, bool stream)
 static void pool_start(struct pool *p, struct call *x)
 {
     x->state = CALL_RUNNING;
-    CURLMcode r = curl_multi_add_handle(p->multi, x->easy);
-    ASSERT(r == CURLM_OK); // other codes mean that we mixed up the states of handles
+    curl_drive_add(p->drive, x->easy);
 }
 
 void curl_pool_add(struct pool *p, struct call *x)
@@ -159,11 +105,17 @@ void curl_pool_add(struct pool *p, struct call *x)
     }
 }
 
+void curl_pool_send(struct curl_transport *t, struct call *x)
+{
+    curl_call_load(x);
+    curl_pool_add(curl_pool_get(t, x->stream), x);
+}
+
 // Takes a call out; not while the pool is busy.
 static void pool_remove(struct pool *p, struct call *x)
 {
     if (x->state == CALL_RUNNING)
-        curl_multi_remove_handle(p->multi, x->easy);
+        curl_multi_remove_handle(curl_drive_multi(p->drive), x->easy);
     LIST_REMOVE(x, entry);
     if (x->probe)
         p->probe = NULL;
@@ -231,36 +183,14 @@ void curl_pool_cancel_all(struct pool *p)
     pool_release(p);
 }
 
-// Over HTTP/1.1 a request's connection is its own and gone with it; the others are not to blame.
+// A request's connection is its own and gone with it; those of others are not to blame.
 static bool is_pool_bad(const struct call *x, CURLcode result)
 {
-    long version = 0;
-    curl_easy_getinfo(x->easy, CURLINFO_HTTP_VERSION, &version);
-    bool http2 = version == CURL_HTTP_VERSION_2_0;
     // libcurl repeats each refused stream on a connection of its own: a new pool has one again.
     if (result == CURLE_OK)
-        return http2 && x->attempts > 1;
-    return (http2 || x->pool->streams || result == CURLE_OPERATION_TIMEDOUT) &&
+        return x->pool->http2 && x->attempts > 1;
+    return (x->pool->streams || result == CURLE_OPERATION_TIMEDOUT) &&
            curl_problem_is_of_connection(x, result);
-}
-
-// When a connection ends by GOAWAY, libcurl repeats what the server refused, except that the last ones may
-// get CURLE_HTTP2 for the session that is over. These are repeated here, in a new pool, within the request's
-// time.
-static bool try_repeat(struct call *x, CURLcode result, long status)
-{
-    struct pool *p = x->pool;
-    uint64_t spent = loop_now_ms(p->t->loop) - x->sent_ms;
-    if (result != CURLE_HTTP2 || status != 0 || x->stop != 0 || x->stream || x->probe || p->t->closing ||
-        x->method == METHOD_POST || x->attempts >= MAX_ATTEMPTS || spent >= x->timeout_ms)
-        return false;
-    pool_remove(p, x);
-    curl_pool_retire(p);
-    curl_easy_setopt(x->easy, CURLOPT_TIMEOUT_MS, (long)(x->timeout_ms - spent));
-    buf_reset(&x->answer);
-    x->detail[0] = '\0';
-    curl_pool_add(curl_pool_get(p->t, false), x);
-    return true;
 }
 
 void curl_pool_finish(struct call *x, CURLcode result)
@@ -269,8 +199,6 @@ void curl_pool_finish(struct call *x, CURLcode result)
     struct transport_response r = {0};
     long status = 0;
     curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
-    if (try_repeat(x, result, status))
-        return;
     pool_hold(p);
     if (result != CURLE_OK || x->stop != 0)
         curl_problem_describe(x, result, &r.err);
@@ -287,21 +215,20 @@ void curl_pool_finish(struct call *x, CURLcode result)
 
 static void pool_finish_done(struct pool *p)
 {
-    int left;
-    for (CURLMsg *m; (m = curl_multi_info_read(p->multi, &left)) != NULL;) {
+    CURLcode result;
+    for (CURL *easy; (easy = curl_drive_next_done(p->drive, &result)) != NULL;) {
         struct call *x = NULL;
-        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &x);
-        if (m->msg == CURLMSG_DONE)
-            curl_pool_finish(x, m->data.result);
+        curl_easy_getinfo(easy, CURLINFO_PRIVATE, &x);
+        curl_pool_finish(x, result);
     }
 }
 
-static void pool_drive(struct pool *p, curl_socket_t fd, int events)
+static void pool_drive(void *ud, curl_socket_t fd, int events)
 {
-    int running;
+    struct pool *p = ud;
     pool_hold(p);
     p->busy = true;
-    curl_multi_socket_action(p->multi, fd, events, &running);
+    curl_drive_act(p->drive, fd, events);
     p->busy = false;
     pool_settle(p);
     pool_finish_done(p);

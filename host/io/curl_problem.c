@@ -4,9 +4,9 @@
 
 #include "io/tls.h"
 
-static bool has_text(const struct call *x, const char *text)
+static bool has_text(const char *detail, const char *text)
 {
-    return strstr(x->detail, text) != NULL;
+    return strstr(detail, text) != NULL;
 }
 
 static const struct curl_problem {
@@ -33,17 +33,18 @@ static const struct curl_problem {
     {CURLE_URL_MALFORMAT, ERR_INVALID, "this is no usable URL"},
 };
 
-static struct curl_problem problem_of(const struct call *x, CURLcode result)
+static struct curl_problem problem_of(const char *detail, CURLcode result)
 {
     static const char *const broken[] = {"reset", "SSL_ERROR_SYSCALL", "unexpected eof", "Broken pipe"};
     bool handshake = result == CURLE_SSL_CONNECT_ERROR;
     for (size_t i = 0; handshake && i < sizeof(broken) / sizeof(broken[0]); i++) {
-        if (has_text(x, broken[i]))
+        if (has_text(detail, broken[i]))
             return (struct curl_problem){result, ERR_NETWORK, "the connection was lost in the TLS handshake"};
     }
-    if (handshake && has_text(x, "wrong version number"))
+    if (handshake && has_text(detail, "wrong version number"))
         return (struct curl_problem){result, ERR_TLS, "it does not speak TLS on this port (is it http:// ?)"};
-    bool alert = has_text(x, " alert ") && (has_text(x, "certificate") || has_text(x, "unknown ca"));
+    bool alert =
+        has_text(detail, " alert ") && (has_text(detail, "certificate") || has_text(detail, "unknown ca"));
     if (alert && (handshake || result == CURLE_RECV_ERROR || result == CURLE_SEND_ERROR))
         return (struct curl_problem){result, ERR_TLS, "it does not take the client-certificate"};
     for (size_t i = 0; i < sizeof(curl_problems) / sizeof(curl_problems[0]); i++) {
@@ -53,7 +54,7 @@ static struct curl_problem problem_of(const struct call *x, CURLcode result)
     return (struct curl_problem){result, ERR_NETWORK, "the request failed"};
 }
 
-static void describe_stop(struct call *x, struct err *e)
+void curl_problem_describe_stop(const struct call *x, struct err *e)
 {
     const char *server = curl_impl_transport(x)->server;
     switch (-x->stop) {
@@ -72,26 +73,32 @@ static void describe_stop(struct call *x, struct err *e)
     }
 }
 
-static const char *verify_hint(const struct call *x)
+static const char *verify_hint(CURL *easy, const char *detail)
 {
     long verify = 0;
-    if (has_text(x, "subject name"))
+    if (has_text(detail, "subject name"))
         return "it is for another name; use a server name that it lists, or set the TLS server name";
-    curl_easy_getinfo(x->easy, CURLINFO_SSL_VERIFYRESULT, &verify);
+    curl_easy_getinfo(easy, CURLINFO_SSL_VERIFYRESULT, &verify);
     return tls_verify_hint(verify);
+}
+
+void curl_problem_describe_connection(const struct curl_transport *t, CURL *easy, const char *detail,
+                                      CURLcode result, struct err *e)
+{
+    struct curl_problem p = problem_of(detail, result);
+    const char *hint = result == CURLE_PEER_FAILED_VERIFICATION ? verify_hint(easy, detail) : NULL;
+    if (detail[0] == '\0')
+        detail = curl_easy_strerror(result);
+    err_set(e, p.code, "%s: %s: %s%s%s", t->server, p.text, hint != NULL ? hint : detail,
+            hint != NULL ? ": " : "", hint != NULL ? detail : "");
 }
 
 void curl_problem_describe(struct call *x, CURLcode result, struct err *e)
 {
-    if (x->stop != 0) {
-        describe_stop(x, e);
-        return;
-    }
-    struct curl_problem p = problem_of(x, result);
-    const char *detail = x->detail[0] != '\0' ? x->detail : curl_easy_strerror(result);
-    const char *hint = result == CURLE_PEER_FAILED_VERIFICATION ? verify_hint(x) : NULL;
-    err_set(e, p.code, "%s: %s: %s%s%s", curl_impl_transport(x)->server, p.text, hint != NULL ? hint : detail,
-            hint != NULL ? ": " : "", hint != NULL ? detail : "");
+    if (x->stop != 0)
+        curl_problem_describe_stop(x, e);
+    else
+        curl_problem_describe_connection(curl_impl_transport(x), x->easy, x->detail, result, e);
 }
 
 // Is the connection to blame, so that others on it will fare no better?

@@ -4,12 +4,15 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "base/assert.h"
+
+enum { READ_AHEAD = 32 << 10 };
 
 static BIO *text_bio(const char *text)
 {
@@ -143,4 +146,26 @@ const char *tls_verify_hint(long verify_result)
     default:
         return NULL;
     }
+}
+
+static void on_handshake(const SSL *ssl, int where, int value)
+{
+    const unsigned char *name = NULL;
+    unsigned n = 0;
+    (void)value;
+    if ((where & SSL_CB_HANDSHAKE_DONE) == 0)
+        return;
+    SSL_get0_alpn_selected(ssl, &name, &n);
+    bool *http2 = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    *http2 = n == 2 && memcmp(name, "h2", 2) == 0;
+}
+
+void tls_offer_http2(void *ctx, bool *http2)
+{
+    static const unsigned char names[] = "\x02h2\x08http/1.1";
+    SSL_CTX_set_app_data((SSL_CTX *)ctx, http2);
+    SSL_CTX_set_info_callback(ctx, on_handshake);
+    SSL_CTX_set_alpn_protos(ctx, names, sizeof(names) - 1);
+    SSL_CTX_set_read_ahead(ctx, 1);
+    SSL_CTX_set_default_read_buffer_len(ctx, READ_AHEAD);
 }

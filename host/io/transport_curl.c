@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/strset.h"
 #include "io/curl_impl.h"
+#include "io/h2_conn.h"
 #include "io/tls.h"
 
 static void call_put_failed(struct call *x)
@@ -40,8 +41,10 @@ static struct transfer *op_send(struct transport *tr, const struct transport_req
     curl_call_prepare(x, r, cb);
     if (x->early != NULL) {
         call_put_failed(x);
+    } else if (!r->stream && !t->by_libcurl) {
+        h2_conn_send(t, x);
     } else {
-        curl_pool_add(curl_pool_get(t, r->stream), x);
+        curl_pool_send(t, x);
         curl_live_start_idle_timer(x);
     }
     return &x->transfer;
@@ -56,6 +59,8 @@ static void op_cancel(struct transfer *tx)
     if (x->state == CALL_FAILED) {
         LIST_REMOVE(x, entry);
         curl_call_give_back(x);
+    } else if (x->h2.conn != NULL) {
+        h2_conn_cancel(x);
     } else {
         curl_pool_cancel(x);
     }
@@ -78,12 +83,13 @@ static void transport_destroy(struct curl_transport *t)
     free_calls(&t->unused[1]);
     loop_timer_free(t->failed_timer);
     curl_slist_free_all(t->connect_to);
-    curl_call_material_unref(t->material);
+    curl_setup_material_unref(t->material);
     buf_fini(&t->scratch);
     free((char *)t->options.user_agent);
     free(t->server);
     free(t->base);
     free(t->prefix);
+    free(t->authority);
     free(t->host_header);
     free(t->proxy);
     free(t);
@@ -105,6 +111,7 @@ static void op_free(struct transport *tr)
         next = LIST_NEXT(p, entry);
         curl_pool_cancel_all(p); // frees p, unless it is in use further up
     }
+    h2_conn_cancel_all(t);
     t->held--;
     transport_curl_drop_if_closing(t);
 }
@@ -136,6 +143,15 @@ static bool has_url_part(CURLU *u, CURLUPart part)
     return has;
 }
 
+// Host and port as HTTP names them: a port that is the scheme's own is left out.
+static char *authority_of(CURLU *u, const char *host)
+{
+    char *port = url_part(u, CURLUPART_PORT);
+    char *authority = port != NULL ? xasprintf("%s:%s", host, port) : xstrdup(host);
+    free(port);
+    return authority;
+}
+
 // Puts a TLS server name where the address stands, which is only connected to then.
 static void use_server_name(struct curl_transport *t, CURLU *u, const char *name)
 {
@@ -145,7 +161,7 @@ static void use_server_name(struct curl_transport *t, CURLU *u, const char *name
     bool ipv6 = strchr(name, ':') != NULL && name[0] != '[';
     char *url_name = xasprintf(ipv6 ? "[%s]" : "%s", name);
     char *from_to = xasprintf("%s:%s:%s:%s", url_name, port, host, port);
-    t->host_header = has_url_part(u, CURLUPART_PORT) ? xasprintf("%s:%s", host, port) : xstrdup(host);
+    t->host_header = authority_of(u, host);
     t->connect_to = curl_slist_append(NULL, from_to);
     curl_url_set(u, CURLUPART_HOST, url_name, 0);
     curl_free(port);
@@ -169,6 +185,20 @@ static void set_proxy(struct curl_transport *t, const char *proxy_url, const cha
         t->proxy = xstrdup(proxy_url);
     else if (is_loopback(host))
         t->proxy = xstrdup(""); // the environment's proxies are for other machines
+}
+
+// What is offered to the server by ALPN would be offered to such a proxy too.
+static bool has_tls_proxy(const struct curl_transport *t)
+{
+    static const char *const names[] = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+    if (t->proxy != NULL)
+        return strncasecmp(t->proxy, "https:", 6) == 0;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *proxy = getenv(names[i]);
+        if (proxy != NULL && strncasecmp(proxy, "https:", 6) == 0)
+            return true;
+    }
+    return false;
 }
 
 static int check_url(CURLU *u, const char *server, struct err *e)
@@ -196,10 +226,12 @@ static int set_server(struct curl_transport *t, const struct transport_curl_opti
     if (r == 0) {
         t->https = strcmp(scheme, "https") == 0;
         set_proxy(t, o->proxy_url, host);
+        t->by_libcurl = !t->https || has_tls_proxy(t);
         t->server = url_part(u, CURLUPART_URL);
         if (t->https && o->tls_server_name != NULL && *o->tls_server_name != '\0')
             use_server_name(t, u, o->tls_server_name);
         t->base = url_part(u, CURLUPART_URL);
+        t->authority = t->host_header != NULL ? xstrdup(t->host_header) : authority_of(u, host);
         trim_slashes(t->server);
         t->prefix = url_part(u, CURLUPART_PATH);
         trim_slashes(t->base);
@@ -232,11 +264,11 @@ int transport_curl_new(struct loop *l, const struct transport_curl_options *o, s
     t->loop = l;
     t->options = *o;
     t->options.user_agent = xstrdup(o->user_agent);
-    t->material = curl_call_material_new(o->ca_pem, o->client_cert_pem, o->client_key_pem);
+    t->material = curl_setup_material_new(o->ca_pem, o->client_cert_pem, o->client_key_pem);
     t->probe_every_ms = PROBE_EVERY_MS;
     t->probe_timeout_ms = PROBE_TIMEOUT_MS;
     t->failed_timer = loop_timer_new(l, on_failed, t);
-    buf_init(&t->scratch, HEADERS_BYTES);
+    buf_init(&t->scratch, 2 * HEADERS_BYTES); // a server's URL and what a request puts behind it
     r = set_server(t, o, e);
     if (r != 0) {
         transport_destroy(t);
@@ -256,9 +288,10 @@ int transport_curl_set_tls(struct transport *tr, const char *ca_pem, const char 
         return r;
     const struct material *old = t->material;
     t->material =
-        curl_call_material_new(ca_pem != NULL ? ca_pem : old->ca, cert_pem != NULL ? cert_pem : old->cert,
-                               key_pem != NULL ? key_pem : old->key);
-    curl_call_material_unref((struct material *)old);
+        curl_setup_material_new(ca_pem != NULL ? ca_pem : old->ca, cert_pem != NULL ? cert_pem : old->cert,
+                                key_pem != NULL ? key_pem : old->key);
+    curl_setup_material_unref((struct material *)old);
+    h2_conn_retire_current(t);
     struct pool *p, *next;
     for (p = LIST_FIRST(&t->pools); p != NULL; p = next) {
         next = LIST_NEXT(p, entry);

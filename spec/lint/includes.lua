@@ -11,6 +11,8 @@ local foreign = {
     { "^lua%.h$", "script/" }, { "^lauxlib%.h$", "script/" },
     { "^lualib%.h$", "script/" }, { "^luajit%.h$", "script/" },
     { "^curl/", "io/transport_curl.c", "io/curl_" },
+    { "^nghttp2/", "io/h2_" },
+    { "^zlib%.h$", "io/gunzip.c" },
     { "^yaml%.h$", "data/yaml.c" },
     { "^yyjson%.h$", "data/json.h", "data/json.c" },
     { "^event2/", "io/" },
