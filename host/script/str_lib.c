@@ -1,6 +1,7 @@
 #include "script/str_lib.h"
 
 #include <lauxlib.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -228,7 +229,7 @@ int str_lib_gsub(lua_State *L)
     luaL_argcheck(
         L, g.type == LUA_TNUMBER || g.type == LUA_TSTRING || g.type == LUA_TFUNCTION || g.type == LUA_TTABLE,
         3, "string/function/table expected");
-    lua_Number most = luaL_optnumber(L, 4, (lua_Number)len + 1);
+    lua_Number most = floor(luaL_optnumber(L, 4, (lua_Number)len + 1));
     lua_settop(L, 3);
     if (g.type == LUA_TNUMBER) {
         base_lib_push_number(L, lua_tonumber(L, 3));
