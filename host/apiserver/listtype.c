@@ -168,17 +168,12 @@ static const struct listtype *of_list(struct arena *a, const struct tree *schema
     const char *how = tree_get_str(schema, "x-kubernetes-list-type");
     const struct tree *items = tree_get(schema, "items");
     t->shape = 'l';
-    t->kind = LISTTYPE_ATOMIC;
-    if (str_eq(how, "set")) {
-        t->kind = LISTTYPE_SET;
-        t->other = of_schema(a, items);
-        return t;
-    }
+    t->kind = str_eq(how, "set") ? LISTTYPE_SET : LISTTYPE_ATOMIC;
+    t->other = of_schema(a, items);
     const struct tree *keys = tree_get(schema, "x-kubernetes-list-map-keys");
     if (!str_eq(how, "map") || tree_count(keys) == 0 || tree_count(keys) > LISTTYPE_KEYS_MAX)
         return t;
     t->kind = LISTTYPE_KEYED;
-    t->other = of_schema(a, items);
     size_t n = 0;
     for (size_t i = 0; i < tree_count(keys); i++) { // few: inserted in order
         const char *key = tree_text(tree_at(keys, i));
@@ -219,23 +214,36 @@ static const struct listtype *of_map(struct arena *a, const struct tree *schema,
     return t;
 }
 
+// As its messages call it; NULL: anything may stand there.
+static const char *type_name(struct arena *a, const struct tree *schema)
+{
+    const struct tree *either = tree_get(schema, "x-kubernetes-int-or-string");
+    if (either != NULL && either->type == TREE_BOOL && either->flag)
+        return "integer,string";
+    const char *type = tree_get_str(schema, "type");
+    return type == NULL ? NULL : arena_strdup(a, type);
+}
+
 static const struct listtype *of_schema(struct arena *a, const struct tree *schema)
 {
     struct listtype *t = arena_zalloc(a, sizeof(*t));
     const char *type = tree_get_str(schema, "type");
-    if (str_eq(tree_get_str(schema, "x-kubernetes-map-type"), "atomic")) {
-        *t = (struct listtype){.kind = LISTTYPE_ATOMIC, .shape = 'm'};
-        return t;
-    }
-    const struct tree *nullable = tree_get(schema, "nullable");
+    const struct tree *nullable = tree_get(schema, "nullable"), *value = tree_get(schema, "default");
     t->nullable = nullable != NULL && nullable->type == TREE_BOOL && nullable->flag;
+    t->type_name = type_name(a, schema);
+    t->default_json = value == NULL ? NULL : tree_print(a, value);
     if (str_eq(type, "array"))
         return of_list(a, schema, t);
-    if (str_eq(type, "object") || tree_get(schema, "properties") != NULL)
-        return of_map(a, schema, t);
+    if (str_eq(type, "object") || tree_get(schema, "properties") != NULL) {
+        of_map(a, schema, t);
+        if (str_eq(tree_get_str(schema, "x-kubernetes-map-type"), "atomic"))
+            t->kind = LISTTYPE_ATOMIC;
+        return t;
+    }
     if (type == NULL && tree_get(schema, "x-kubernetes-preserve-unknown-fields") != NULL)
         return &listtype_any;
-    *t = (struct listtype){.kind = LISTTYPE_ATOMIC, .shape = str_eq(type, "string") ? 's' : 0};
+    t->kind = LISTTYPE_ATOMIC;
+    t->shape = str_eq(type, "string") ? 's' : 0;
     return t;
 }
 

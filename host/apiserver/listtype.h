@@ -35,10 +35,12 @@ struct listtype {
     bool other_named; // the other members are fields of a struct, not keys of a map
     const char *keys[LISTTYPE_KEYS_MAX];         // KEYED, sorted
     const char *key_defaults[LISTTYPE_KEYS_MAX]; // KEYED: JSON text of a key's default or NULL
-    char shape;    // 'm' map, 'l' list, 's' string: anything else (but null) is refused in an apply; 0: not
-                   // checked
-    bool nullable; // null is a legal value
-    bool builtin;  // null and empty values are left out when an object is stored, as typed kinds do
+    char shape; // 'm' map, 'l' list, 's' string: anything else (but null) is refused in an apply; 0: not
+                // checked
+    const char *type_name;    // as the schema calls it; NULL: it does not say, or a built-in kind
+    const char *default_json; // what null becomes, JSON text; NULL: nothing
+    bool nullable;            // null is a legal value
+    bool builtin; // null and empty values are left out when an object is stored, as typed kinds do
 };
 
 extern const struct listtype listtype_any; // untyped: maps by member, their members are keys; lists atomic

@@ -221,7 +221,7 @@ static void drop_empty(struct managed_fields *m)
 
 // Takes out of `merged` what the manager applied before, does not apply now, and nobody else owns.
 static struct tree *prune(const struct managed_writer *w, struct tree *merged, const struct managed_fields *m,
-                          const struct fieldset *last, const struct typed_hole **ret_fault)
+                          const struct fieldset *last)
 {
     struct arena *a = w->arena;
     if (fieldset_is_empty(last))
@@ -240,7 +240,7 @@ static struct tree *prune(const struct managed_writer *w, struct tree *merged, c
     // ... and what was below something of ours without being ours.
     left = typed_with_parents(a, w->type, typed_fields(a, w->type, pruned));
     struct fieldset *gone = fieldset_intersection(a, fieldset_difference(a, all, left), mine);
-    return typed_fill_holes(a, w->type, typed_remove(a, w->type, merged, gone), ret_fault);
+    return typed_fill_holes(a, typed_remove(a, w->type, merged, gone));
 }
 
 // An object that nobody is known to own: whatever is in it belongs to an updater of the time before.
@@ -261,13 +261,11 @@ bool managed_fields_apply(const struct managed_writer *w, struct tree *live, str
     struct managed_entry *self = need_entry(m, w, true);
     const struct fieldset *last = self->set;
     self->set = typed_fields(a, w->type, patch);
-    merged = prune(w, merged, m, last, &conflicts->emptied);
+    merged = prune(w, merged, m, last);
 
     struct typed_diff diff;
     typed_compare(a, w->type, live, merged, &diff);
     if (!take_from_others(w, &diff, m, self, w->force ? NULL : conflicts))
-        return false;
-    if (conflicts->emptied != NULL)
         return false;
     self->set = without_server_fields(a, self->set);
     bool same = tree_equal(live, merged);

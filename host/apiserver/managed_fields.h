@@ -46,7 +46,6 @@ struct managed_conflict {
 struct managed_conflicts {
     struct managed_conflict *items; // sorted by manager
     size_t count, cap;
-    const struct typed_hole *emptied; // no conflict: the apply would leave null where the schema forbids it
 };
 
 // 0, or -1 when the list is not what the server writes; then the result is empty.

@@ -5,6 +5,7 @@
 
 #include "apiserver/builtin.h"
 #include "apiserver/names.h"
+#include "apiserver/nulls.h"
 #include "apiserver/typed.h"
 #include "apiserver/watch_hub.h"
 #include "base/alloc.h"
@@ -127,13 +128,30 @@ static void answer_version(struct request *q, int status, const struct storage_v
     handle_write_object(&r->body, q->kind, q->version, v);
 }
 
+static int refuse_null(struct request *q, const struct tree *object, const struct nulls_fault *fault,
+                       struct response *r)
+{
+    // What is written through /status is checked as a value of its own.
+    bool status = q->at.subresource != NULL && str_has_prefix(fault->path, "status.");
+    const char *in_body = status ? fault->path + strlen("status.") : fault->path;
+    return failure_invalid(
+        r, q->kind->group, q->kind->kind, tree_get_str(tree_get(object, "metadata"), "name"), fault->path,
+        "FieldValueTypeInvalid",
+        arena_printf(&q->arena, "Invalid value: \"null\": %s in body must be of type %s: \"null\"", in_body,
+                     fault->type));
+}
+
 // Metadata is typed in every kind.
-static void normalize(struct request *q, struct tree *object)
+static int normalize(struct request *q, struct tree *object, bool applied, struct response *r)
 {
     const struct listtype *type = q->version->type;
     typed_normalize(&q->arena, type, object);
-    if (q->kind->custom)
-        typed_normalize(&q->arena, listtype_member(type, "metadata", NULL), tree_get(object, "metadata"));
+    if (!q->kind->custom)
+        return 0;
+    typed_normalize(&q->arena, listtype_member(type, "metadata", NULL), tree_get(object, "metadata"));
+    nulls_settle(&q->arena, type, object, !applied);
+    const struct nulls_fault *fault = nulls_find(&q->arena, type, object);
+    return fault == NULL ? 0 : refuse_null(q, object, fault, r);
 }
 
 // ---- create
@@ -241,8 +259,7 @@ void mutate_create(struct request *q, struct tree *object, struct managed_fields
         managed_fields_read(a, mutate_take_managed(object), &own);
     if (q->version->has_status)
         tree_remove(object, "status");
-    normalize(q, object);
-    if (builtin_prepare_create(q, object, r) < 0)
+    if (normalize(q, object, applied != NULL, r) < 0 || builtin_prepare_create(q, object, r) < 0)
         return;
     if (applied == NULL) {
         struct managed_writer w = mutate_writer(q);
@@ -454,8 +471,8 @@ void mutate_update(struct request *q, const struct storage_version *old, struct 
     managed_fields_read(&q->arena, live_list, &live_m);
     new = keep_other_half(q, live, new);
     keep_metadata(q, live, new);
-    normalize(q, new);
-    if (check_finalizers(q, live, new, r) < 0 || builtin_prepare_update(q, live, new, r) < 0)
+    if (normalize(q, new, applied != NULL, r) < 0 || check_finalizers(q, live, new, r) < 0 ||
+        builtin_prepare_update(q, live, new, r) < 0)
         return;
     if (applied == NULL) {
         struct managed_writer w = mutate_writer(q);

@@ -530,60 +530,26 @@ struct tree *typed_remove(struct arena *a, const struct listtype *type, struct t
     return value;
 }
 
-struct holes {
-    struct arena *a;
-    struct buf path;
-    const struct typed_hole *fault;
-};
-
-static void note_fault(struct holes *h, const struct listtype *type)
+static struct tree *fill_holes(struct arena *a, struct tree *value)
 {
-    if (type == NULL || type->builtin || type->shape == 0 || type->nullable || h->fault != NULL)
-        return;
-    struct typed_hole *fault = arena_zalloc(h->a, sizeof(*fault));
-    fault->path = arena_strdup(h->a, h->path.data == NULL ? "" : h->path.data);
-    fault->type = type->shape == 'l' ? "array" : "object";
-    h->fault = fault;
-}
-
-static struct tree *fill_holes(struct holes *h, const struct listtype *type, struct tree *value)
-{
-    if (value == &hole) {
-        note_fault(h, type);
-        return tree_null(h->a);
-    }
-    if (tree_count(value) == 0 || type == NULL)
+    if (value == &hole)
+        return tree_null(a);
+    if (tree_count(value) == 0)
         return value;
-    struct tree *out = tree_is_map(value) ? tree_map(h->a) : tree_list(h->a);
-    size_t base = h->path.len;
+    struct tree *out = tree_is_map(value) ? tree_map(a) : tree_list(a);
     for (size_t i = 0; i < tree_count(value); i++) {
         const struct tree_item *it = &value->box.items[i];
-        bool member = it->key != NULL && type->kind == LISTTYPE_MAP;
-        if (it->key != NULL)
-            buf_addf(&h->path, "%s%s", base > 0 ? "." : "", it->key);
-        else
-            buf_addf(&h->path, "[%zu]", i);
-        const struct listtype *below = member ? listtype_member(type, it->key, NULL) : type->other;
-        struct tree *filled = fill_holes(h, below, it->value);
-        h->path.len = base;
-        h->path.data[base] = '\0';
         if (tree_is_map(value))
-            tree_setn(h->a, out, it->key, it->key_len, filled);
+            tree_setn(a, out, it->key, it->key_len, fill_holes(a, it->value));
         else
-            tree_add(h->a, out, filled);
+            tree_add(a, out, fill_holes(a, it->value));
     }
     return out;
 }
 
-struct tree *typed_fill_holes(struct arena *a, const struct listtype *type, struct tree *value,
-                              const struct typed_hole **ret_fault)
+struct tree *typed_fill_holes(struct arena *a, struct tree *value)
 {
-    struct holes h = {.a = a};
-    buf_init(&h.path, 1 << 20);
-    struct tree *out = value == &hole ? tree_map(a) : fill_holes(&h, type, value);
-    buf_fini(&h.path);
-    *ret_fault = h.fault;
-    return out;
+    return value == &hole ? tree_map(a) : fill_holes(a, value);
 }
 
 // ---- parents

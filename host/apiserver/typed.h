@@ -27,15 +27,9 @@ void typed_compare(struct arena *a, const struct listtype *type, const struct tr
 struct tree *typed_remove(struct arena *a, const struct listtype *type, struct tree *value,
                           const struct fieldset *set);
 
-// Where an emptied container can not be.
-struct typed_hole {
-    const char *path; // "spec.m"
-    const char *type; // "object" or "array": what it must be
-};
 // A hole becomes null. In built-in kinds typed_normalize then takes it out; the schema of a custom kind may
-// forbid it: *ret_fault is the first such place, else NULL.
-struct tree *typed_fill_holes(struct arena *a, const struct listtype *type, struct tree *value,
-                              const struct typed_hole **ret_fault);
+// forbid it (nulls.h).
+struct tree *typed_fill_holes(struct arena *a, struct tree *value);
 
 // The set together with the struct fields on the way to its members.
 struct fieldset *typed_with_parents(struct arena *a, const struct listtype *type, const struct fieldset *set);

@@ -323,17 +323,6 @@ static struct tree *blank_object(struct request *q)
     return t;
 }
 
-static void refuse_emptied(struct request *q, const struct typed_hole *hole, struct response *r)
-{
-    // What is written through /status is checked as a value of its own.
-    bool status = q->at.subresource != NULL && str_has_prefix(hole->path, "status.");
-    const char *in_body = status ? hole->path + strlen("status.") : hole->path;
-    failure_invalid(r, q->kind->group, q->kind->kind, q->at.name, hole->path, "FieldValueTypeInvalid",
-                    arena_printf(&q->arena,
-                                 "Invalid value: \"null\": %s in body must be of type %s: \"null\"", in_body,
-                                 hole->type));
-}
-
 static void apply_object(struct request *q, struct response *r)
 {
     const char *manager = route_param(&q->route, "fieldManager");
@@ -356,10 +345,7 @@ static void apply_object(struct request *q, struct response *r)
     managed_fields_read(&q->arena, mutate_take_managed(live), &m);
     struct managed_writer w = mutate_writer(q);
     if (!managed_fields_apply(&w, live, own_half(q, patch), old != NULL, &m, &merged, &conflicts)) {
-        if (conflicts.count > 0)
-            failure_apply_conflict(r, &conflicts);
-        else
-            refuse_emptied(q, conflicts.emptied, r);
+        failure_apply_conflict(r, &conflicts);
         return;
     }
     merged = tree_copy(&q->arena, merged);

@@ -151,6 +151,73 @@ static void test_custom_resource(void **state)
     kit_has(k, "metadata.managedFields", NULL);
 }
 
+#define NULLS "/apis/n.test/v1/namespaces/default/nulls"
+
+static const char null_crd[] =
+    "{\"apiVersion\":\"apiextensions.k8s.io/"
+    "v1\",\"kind\":\"CustomResourceDefinition\",\"metadata\":{\"name\":"
+    "\"nulls.n.test\"},\"spec\":{\"group\":\"n.test\",\"scope\":\"Namespaced\",\"names\":{\"plural\":"
+    "\"nulls\","
+    "\"kind\":\"Nullx\"},\"versions\":[{\"name\":\"v1\",\"served\":true,\"storage\":true,\"schema\":{"
+    "\"openAPIV3Schema\":{\"type\":\"object\",\"properties\":{\"spec\":{\"type\":\"object\",\"properties\":{"
+    "\"i\":{\"type\":\"integer\"},\"is\":{\"x-kubernetes-int-or-string\":true},"
+    "\"def\":{\"type\":\"integer\",\"default\":5},\"nul\":{\"type\":\"integer\",\"nullable\":true},"
+    "\"arr\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},\"list\":{\"type\":\"array\",\"items\":{"
+    "\"type\":"
+    "\"object\",\"properties\":{\"x\":{\"type\":\"integer\",\"default\":3},\"y\":{\"type\":\"integer\"}}}},"
+    "\"m\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"string\"}},\"am\":{\"type\":\"object\","
+    "\"x-kubernetes-map-type\":\"atomic\",\"properties\":{\"z\":{\"type\":\"string\"}}},\"any\":{\"type\":"
+    "\"object\",\"x-kubernetes-preserve-unknown-fields\":true}}}}}}}]}}";
+
+static void test_null_in_a_custom_kind(void **state)
+{
+    struct kit *k = *state;
+    static const struct {
+        const char *spec;
+        const char *applied; // the spec, or where and what is refused
+        const char *posted;
+    } table[] = {
+        {"{\"i\":null}", "spec.i integer", "{}"},
+        {"{\"is\":null}", "spec.is integer,string", "{}"},
+        {"{\"def\":null}", "{\"def\":5}", "{\"def\":5}"},
+        {"{\"nul\":null}", "{\"nul\":null}", "{\"nul\":null}"},
+        {"{\"arr\":null}", "spec.arr array", "{}"},
+        {"{\"arr\":[\"a\",null]}", "spec.arr[1] string", "spec.arr[1] string"},
+        {"{\"list\":[{\"x\":null}]}", "{\"list\":[{\"x\":3}]}", "{\"list\":[{\"x\":3}]}"},
+        {"{\"list\":[{\"y\":null}]}", "spec.list[0].y integer", "{\"list\":[{}]}"},
+        {"{\"list\":[null]}", "spec.list[0] object", "spec.list[0] object"},
+        {"{\"m\":null}", "spec.m object", "{}"},
+        {"{\"m\":{\"k\":null}}", "spec.m.k string", "{\"m\":{}}"},
+        {"{\"am\":{\"z\":null}}", "spec.am.z string", "{\"am\":{}}"},
+        {"{\"any\":{\"q\":null}}", "{\"any\":{\"q\":null}}", "{\"any\":{\"q\":null}}"},
+    };
+    kit_expect(k, 201, "POST", CRDS, "application/json", null_crd);
+    for (size_t i = 0; i < 2 * sizeof(table) / sizeof(table[0]); i++) {
+        bool apply = i % 2 == 0;
+        const char *want = apply ? table[i / 2].applied : table[i / 2].posted, *space = strchr(want, ' ');
+        char *body = xasprintf(
+                 "{\"apiVersion\":\"n.test/v1\",\"kind\":\"Nullx\",\"metadata\":{\"name\":\"n%zu\"},"
+                 "\"spec\":%s}",
+                 i, table[i / 2].spec),
+             *path = apply ? xasprintf(NULLS "/n%zu?fieldManager=m", i) : xstrdup(NULLS);
+        kit_expect(k, space == NULL ? 201 : 422, apply ? "PATCH" : "POST", path,
+                   apply ? APPLY : "application/json", body);
+        if (space == NULL) {
+            kit_has(k, "spec", want);
+        } else {
+            int n = (int)(space - want);
+            char *text = xasprintf(
+                "\"Nullx.n.test \\\"n%zu\\\" is invalid: %.*s: Invalid value: \\\"null\\\": %.*s in "
+                "body must be of type %s: \\\"null\\\"\"",
+                i, n, want, n, want, space + 1);
+            kit_has(k, "message", text);
+            free(text);
+        }
+        free(path);
+        free(body);
+    }
+}
+
 static void test_status_subresource(void **state)
 {
     struct kit *k = *state;
@@ -360,13 +427,21 @@ static void test_body_is_yaml(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        KIT_TEST(test_create_and_repeat),  KIT_TEST(test_conflict_share_force),
-        KIT_TEST(test_dropped_fields),     KIT_TEST(test_update_managers),
-        KIT_TEST(test_before_first_apply), KIT_TEST(test_custom_resource),
-        KIT_TEST(test_status_subresource), KIT_TEST(test_kind_without_status_subresource),
-        KIT_TEST(test_pod_lists),          KIT_TEST(test_owner_references_and_finalizers),
-        KIT_TEST(test_refusals),           KIT_TEST(test_yaml_body),
-        KIT_TEST(test_versions),           KIT_TEST(test_body_is_yaml),
+        KIT_TEST(test_create_and_repeat),
+        KIT_TEST(test_conflict_share_force),
+        KIT_TEST(test_dropped_fields),
+        KIT_TEST(test_update_managers),
+        KIT_TEST(test_before_first_apply),
+        KIT_TEST(test_custom_resource),
+        KIT_TEST(test_null_in_a_custom_kind),
+        KIT_TEST(test_status_subresource),
+        KIT_TEST(test_kind_without_status_subresource),
+        KIT_TEST(test_pod_lists),
+        KIT_TEST(test_owner_references_and_finalizers),
+        KIT_TEST(test_refusals),
+        KIT_TEST(test_yaml_body),
+        KIT_TEST(test_versions),
+        KIT_TEST(test_body_is_yaml),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
