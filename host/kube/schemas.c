@@ -16,6 +16,8 @@ enum {
     RETRY_MS = 30000,
     ABSENT_MS = 2000,    // first; a new kind's document comes a little after the kind
     DOUBT_MS = 10000,    // between two looks because somebody doubts
+    LAG_MS = 2000,       // a changed kind's document comes so much later than the change, at most
+    SURE_MS = 5000,      // for who waited to be sure
     VERSIONS_MAX = 2000, // group-versions asked for
 };
 
@@ -25,6 +27,7 @@ struct version {
     char *path;              // of what is there or comes: it holds the document's hash
     struct schema *schema;
     bool pending;    // NOT_YET
+    bool stale;      // there is a newer one, which comes
     unsigned absent; // indexes in a row that did not have it
     struct call *call;
     struct schemas *owner;
@@ -68,12 +71,15 @@ struct schemas {
     struct call *index_call;
     bool again;        // asked for while the index was under way
     uint64_t asked_ms; // the last index
+    struct loop_timer *sure_timer;
+    bool confirms; // the index under way is the one that makes sure
     LIST_HEAD(, job) jobs;
     struct ticket *ticket;
 
     pthread_mutex_t lock; // what stands below
     struct version *versions;
-    bool wished; // a message is under way
+    bool wished;                                 // a message is under way
+    enum { SURE_NO, SURE_ASKED, SURE_YES } sure; // that what the documents say is what the server does
     uint64_t sequence;
 };
 
@@ -108,7 +114,7 @@ static void settle(struct schemas *s, struct version *v, struct schema *schema)
         old = v->schema;
         v->schema = schema;
     }
-    v->pending = false;
+    v->pending = v->stale = false;
     s->sequence++;
     pthread_mutex_unlock(&s->lock);
     schema_unref(old);
@@ -120,7 +126,7 @@ static void drop(struct schemas *s, struct version *v)
     pthread_mutex_lock(&s->lock);
     old = v->schema;
     v->schema = NULL;
-    v->pending = false;
+    v->pending = v->stale = false;
     s->sequence++;
     pthread_mutex_unlock(&s->lock);
     schema_unref(old);
@@ -216,6 +222,13 @@ static void on_document(void *ud, struct client_result *res)
     s->on_change(s->ud);
 }
 
+static void note_stale(struct schemas *s, struct version *v)
+{
+    pthread_mutex_lock(&s->lock);
+    v->stale = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
 static const char *path_of(const json *index, const struct version *v)
 {
     bool core = strchr(v->api_version, '/') == NULL;
@@ -248,6 +261,7 @@ static bool take_index(struct schemas *s, const json *index)
         }
         free(v->path);
         v->path = xstrdup(path);
+        note_stale(s, v);
         v->call = get(s, path, true, on_document, v);
     }
     free(list);
@@ -286,6 +300,25 @@ static uint64_t next_look_ms(struct schemas *s)
     return ms;
 }
 
+static void set_sure(struct schemas *s, int sure)
+{
+    pthread_mutex_lock(&s->lock);
+    s->sure = sure;
+    s->sequence++;
+    pthread_mutex_unlock(&s->lock);
+}
+
+// The answer, whatever it is, to the question that was put off until documents could have changed.
+static bool confirm(struct schemas *s)
+{
+    if (!s->confirms)
+        return false;
+    s->confirms = false;
+    set_sure(s, SURE_YES);
+    loop_timer_start(s->sure_timer, SURE_MS);
+    return true;
+}
+
 static void on_index(void *ud, struct client_result *res)
 {
     struct schemas *s = ud;
@@ -294,6 +327,7 @@ static void on_index(void *ud, struct client_result *res)
     bool absent = res->failure != NULL && (res->failure->http == 404 || res->failure->http == 501);
     bool good = res->failure == NULL && res->doc != NULL;
     bool changed = good ? take_index(s, json_root(res->doc)) : give_up(s);
+    changed |= confirm(s);
     loop_timer_start(s->timer, good ? next_look_ms(s) : absent ? PERIOD_MS : RETRY_MS);
     if (s->again) {
         s->again = false;
@@ -330,6 +364,34 @@ static void on_timer(void *ud)
     schemas_refresh(ud);
 }
 
+// ---- being sure
+
+static void make_sure(struct schemas *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool asked = s->sure == SURE_ASKED;
+    pthread_mutex_unlock(&s->lock);
+    if (asked && !s->confirms && !loop_timer_active(s->sure_timer))
+        loop_timer_start(s->sure_timer, LAG_MS);
+}
+
+static void on_sure_timer(void *ud)
+{
+    struct schemas *s = ud;
+    pthread_mutex_lock(&s->lock);
+    bool asked = s->sure == SURE_ASKED;
+    pthread_mutex_unlock(&s->lock);
+    if (!asked) {
+        set_sure(s, SURE_NO);
+        return;
+    }
+    if (s->index_call != NULL)
+        call_cancel(s->index_call); // it may tell of the time before
+    s->index_call = NULL;
+    s->confirms = true;
+    schemas_refresh(s);
+}
+
 // ---- asking
 
 static void on_wish(struct message *m)
@@ -348,6 +410,19 @@ static void on_wish(struct message *m)
     s->wished = false;
     pthread_mutex_unlock(&s->lock);
     schemas_refresh(s);
+    make_sure(s);
+}
+
+// Under the lock. The loop is to look now.
+static void post_wish(struct schemas *s)
+{
+    if (s->wished)
+        return;
+    struct wish *w = xcalloc(1, sizeof(*w));
+    *w = (struct wish){.message = {.run = on_wish}, .ticket = s->ticket};
+    s->ticket->refs++;
+    s->wished = true;
+    loop_post(s->loop, &w->message);
 }
 
 // Under the lock.
@@ -358,13 +433,7 @@ static struct version *wish(struct schemas *s, const char *api_version)
     struct version *v = xcalloc(1, sizeof(*v));
     *v = (struct version){.api_version = api_version, .pending = true, .owner = s};
     HASH_ADD_KEYPTR(hh, s->versions, v->api_version, strlen(v->api_version), v);
-    if (!s->wished) {
-        struct wish *w = xcalloc(1, sizeof(*w));
-        *w = (struct wish){.message = {.run = on_wish}, .ticket = s->ticket};
-        s->ticket->refs++;
-        s->wished = true;
-        loop_post(s->loop, &w->message);
-    }
+    post_wish(s);
     return v;
 }
 
@@ -387,6 +456,19 @@ enum schemas_answer schemas_find(struct schemas *s, const struct gvk *gvk, struc
     }
     pthread_mutex_unlock(&s->lock);
     return answer;
+}
+
+bool schemas_sure(struct schemas *s, const struct gvk *gvk)
+{
+    pthread_mutex_lock(&s->lock);
+    const struct version *v = find(s, gvk->api_version);
+    bool sure = v == NULL || (s->sure == SURE_YES && !v->stale);
+    if (!sure && s->sure == SURE_NO) {
+        s->sure = SURE_ASKED;
+        post_wish(s);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return sure;
 }
 
 uint64_t schemas_sequence(struct schemas *s)
@@ -417,6 +499,7 @@ struct schemas *schemas_new(struct client *c, void (*on_change)(void *ud), void 
     s->on_change = on_change;
     s->ud = ud;
     s->timer = loop_timer_new(s->loop, on_timer, s);
+    s->sure_timer = loop_timer_new(s->loop, on_sure_timer, s);
     s->ticket = xcalloc(1, sizeof(*s->ticket));
     *s->ticket = (struct ticket){.schemas = s, .refs = 1};
     LIST_INIT(&s->jobs);
@@ -452,6 +535,7 @@ void schemas_free(struct schemas *s)
     if (--s->ticket->refs == 0)
         free(s->ticket);
     loop_timer_free(s->timer);
+    loop_timer_free(s->sure_timer);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }

@@ -28,3 +28,10 @@ const struct plan_type *plan_type_of(struct plan_types *t, const struct gvk *gvk
     p->not_yet = schemas_find(t->schemas, gvk, &p->schema, &p->node) == SCHEMAS_NOT_YET;
     return p;
 }
+
+int plan_type_checked(struct plan_types *t, const struct gvk *gvk, int r)
+{
+    if (r == -ERR_INVALID && plan_type_of(t, gvk)->node != NULL && !schemas_sure(t->schemas, gvk))
+        t->awaited = true;
+    return r;
+}

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -141,6 +143,73 @@ static void test_changed(void **state)
     run(w, 100);
     assert_int_equal(find(w, "x.test/v1/Widget"), SCHEMAS_NONE);
     assert_int_equal(fake_unmatched(w->fake), 0);
+    world_free(w);
+}
+
+// A server whose document of a kind can change.
+struct widget_server {
+    const char *hash;
+    uint64_t delay_ms; // of documents
+    char *text, *custom;
+    unsigned indexes;
+};
+
+static bool serve_widgets(void *ud, const struct fake_request *r, struct fake_reply *ret)
+{
+    struct widget_server *v = ud;
+    bool index = strcmp(r->path, "/openapi/v3") == 0;
+    v->indexes += index;
+    free(v->text);
+    v->text = xasprintf("{\"paths\":{\"apis/x.test/v1\":{\"serverRelativeURL\":\"/openapi/v3/x?hash=%s\"}}}",
+                        v->hash);
+    *ret = (struct fake_reply){
+        .status = 200, .body = index ? v->text : v->custom, .delay_ms = index ? 0 : v->delay_ms};
+    return true;
+}
+
+static bool sure(struct world *w)
+{
+    return schemas_sure(w->s, gvk_parse("x.test/v1/Widget", NULL));
+}
+
+// A document that refuses something is looked at again, twice: that of a kind that changed comes late.
+static void test_sure(void **state)
+{
+    (void)state;
+    struct world *w = world_new();
+    struct widget_server v = {.hash = "A", .custom = unquote(openapi_custom)};
+    fake_on_request(w->fake, serve_widgets, &v);
+    assert_true(sure(w)); // nothing is known of it that could be wrong
+    find(w, "x.test/v1/Widget");
+    run(w, 100);
+    assert_int_equal(v.indexes, 1);
+    uint64_t before = schemas_sequence(w->s);
+    int changes = w->changes;
+    for (int i = 0; i < 3; i++) { // however many ask
+        assert_false(sure(w));
+        run(w, 100);
+    }
+    assert_int_equal(v.indexes, 2);
+    assert_true(schemas_sequence(w->s) == before);
+    run(w, 2000);
+    assert_int_equal(v.indexes, 3);
+    assert_true(sure(w));
+    assert_true(schemas_sequence(w->s) != before);
+    assert_int_equal(w->changes, changes + 1);
+    run(w, 5000);
+    assert_int_equal(v.indexes, 3); // nobody asked
+    assert_false(sure(w));          // another time is another question
+    run(w, 1000);
+    v.hash = "B"; // it has changed, and is told of now
+    v.delay_ms = 3000;
+    run(w, 2000);
+    assert_false(sure(w));
+    changes = w->changes;
+    run(w, 3000);
+    assert_int_equal(w->changes, changes + 1); // that what was refused is to be looked at again
+    assert_int_equal(fake_request_count_of(w->fake, METHOD_GET, "?hash=B"), 1);
+    free(v.text);
+    free(v.custom);
     world_free(w);
 }
 
@@ -321,9 +390,13 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_found),       cmocka_unit_test(test_changed),
-        cmocka_unit_test(test_late),        cmocka_unit_test(test_not_served),
-        cmocka_unit_test(test_odd_answers), cmocka_unit_test(test_freed_on_the_way),
+        cmocka_unit_test(test_found),
+        cmocka_unit_test(test_changed),
+        cmocka_unit_test(test_sure),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_not_served),
+        cmocka_unit_test(test_odd_answers),
+        cmocka_unit_test(test_freed_on_the_way),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -204,12 +204,51 @@ static void a_wrong_status_is_told_before_it_is_sent(void **unused)
     sim_fini(&s);
 }
 
+// A field that came with an update of the CRD, and the script that gives it: no error in between.
+static void a_kind_that_changes_with_its_script(void **unused)
+{
+    static const char tooth[] =
+        "return { name = 'gears', subject = 'x.test/v1/Gear', reconcile = function(o, world)\n"
+        "  if o.metadata.name ~= 'top' then return { apply = {} } end\n"
+        "  return { status = { worn = true }, patch = { { force = true, object = { apiVersion = "
+        "'x.test/v1',\n"
+        "    kind = 'Gear', metadata = { name = 'other' }, spec = { teeth = 8 } } } }, apply = { {\n"
+        "    apiVersion = 'x.test/v1', kind = 'Gear', metadata = { name = 'child' }, spec = { teeth = 7 } } "
+        "} }\n"
+        "end }\n";
+    static const char spec_field[] = "\"spec\":{\"type\":\"object\",\"properties\":{",
+                      status_field[] = "\"status\":{\"type\":\"object\",\"properties\":{";
+    struct sim s;
+    (void)unused;
+    start(&s);
+    sim_apply(
+        &s, "kubectl",
+        "{\"apiVersion\":\"x.test/v1\",\"kind\":\"Gear\",\"metadata\":{\"name\":\"other\",\"namespace\":"
+        "\"default\"}}");
+    things_settle(&s);
+    const char *spec = strstr(gear_crd, spec_field) + strlen(spec_field),
+               *status = strstr(gear_crd, status_field) + strlen(status_field);
+    char *crd = xasprintf("%.*s\"teeth\":{\"type\":\"integer\"},%.*s\"worn\":{\"type\":\"boolean\"},%s",
+                          (int)(spec - gear_crd), gear_crd, (int)(status - spec), spec, status);
+    sim_apply(&s, "kubectl", crd);
+    free(crd);
+    sim_put_script_text(&s, "gears", "gears.lua", tooth);
+    sim_run(&s, 1000); // it was only a look
+    expect_json(&s, "child", "spec.teeth", "7");
+    expect_json(&s, "other", "spec.teeth", "8");
+    expect_json(&s, "top", "status.worn", "true");
+    things_settle(&s);
+    assert_int_equal(things_events(&s, "default", "ApplyFailed", NULL), 0);
+    sim_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(empty_tables),
         cmocka_unit_test(other_words_after_a_restart),
         cmocka_unit_test(without_schemas),
+        cmocka_unit_test(a_kind_that_changes_with_its_script),
         cmocka_unit_test(what_the_schema_refuses),
         cmocka_unit_test(a_wrong_status_is_told_before_it_is_sent),
     };
