@@ -31,7 +31,7 @@ static const char help[] =
     "host's)\n"
     "  --adopt-by [NS/]OTHER      another script takes all of it over: its next pass finds its children as "
     "they\n"
-    "                             are to be (it must want the same)\n"
+    "                             are to be (it must want the same, for subjects of the same kind)\n"
     "  --dry-run                  only print what would be done\n"
     "  --instance NAME            name of the host the script ran on (default: tidelock)\n"
     "  --namespace NS             where that host keeps its inventories (default: the pod's, or "

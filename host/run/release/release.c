@@ -136,17 +136,37 @@ static void on_heir_written(void *ud, struct client_result *res)
         walk_on(r);
 }
 
-// What the heir is to look after stands in his inventory before the first object is his.
-static void on_heir(void *ud, struct client_result *res)
+static bool is_there(const struct release *r, const struct inventory_kind *k)
 {
-    struct release *r = ud;
-    r->call = NULL;
-    if (res->failure != NULL && res->failure->http != 404) {
-        finish(r, res->failure->code, &res->failure->err);
-        return;
+    struct resource resource;
+    return discovery_find_group_kind(r->discovery, k->group, k->kind, &resource) != DISCOVERY_UNKNOWN;
+}
+
+// A script looks after subjects of one kind. True: the heir has some of another one, and it was said.
+static bool refuse_other_subjects(struct release *r, const struct inventory_kind *his, size_t n)
+{
+    for (size_t i = 0; i < n * r->count; i++) {
+        const struct inventory_kind *x = &his[i / r->count], *y = &r->kinds[i % r->count];
+        bool same = str_eq(x->group, y->group) && str_eq(x->kind, y->kind);
+        if (same || !x->subject || !y->subject || !is_there(r, x) || !is_there(r, y))
+            continue;
+        struct err e;
+        int code =
+            err_set(&e, ERR_CONFLICT,
+                    "--adopt-by %s/%s: its subjects are of kind %s%s%s, those of %s/%s of kind %s%s%s, "
+                    "and a script looks after one kind only: name a script of that kind, or leave "
+                    "--adopt-by out",
+                    r->o.to_ns, r->o.to, x->group, x->group[0] == '\0' ? "" : "/", x->kind, r->o.script_ns,
+                    r->o.script, y->group, y->group[0] == '\0' ? "" : "/", y->kind);
+        finish(r, code, &e);
+        return true;
     }
-    struct inventory_kind *his = NULL;
-    size_t n = res->failure == NULL ? inventory_read(json_root(res->doc), &his) : 0;
+    return false;
+}
+
+// What the heir is to look after stands in his inventory before the first object is his.
+static void write_heir(struct release *r, struct inventory_kind *his, size_t n)
+{
     his = xreallocarray(his, n + r->count + 1, sizeof his[0]);
     memcpy(his + n, r->kinds, r->count * sizeof his[0]);
     char *name = inventory_name(r->to.hash), *script = xasprintf("%s/%s", r->o.to_ns, r->o.to);
@@ -159,6 +179,26 @@ static void on_heir(void *ud, struct client_result *res)
     free(name);
     free(script);
     inventory_kinds_free(his, n); // the rest is r's
+}
+
+static void on_heir(void *ud, struct client_result *res)
+{
+    struct release *r = ud;
+    r->call = NULL;
+    if (res->failure != NULL && res->failure->http != 404) {
+        finish(r, res->failure->code, &res->failure->err);
+        return;
+    }
+    struct inventory_kind *his = NULL;
+    size_t n = res->failure == NULL ? inventory_read(json_root(res->doc), &his) : 0;
+    bool refused = refuse_other_subjects(r, his, n);
+    if (!refused && !r->o.dry_run) {
+        write_heir(r, his, n);
+        return;
+    }
+    inventory_kinds_free(his, n);
+    if (!refused)
+        walk_on(r);
 }
 
 static void on_inventory(void *ud, struct client_result *res)
@@ -179,7 +219,7 @@ static void on_inventory(void *ud, struct client_result *res)
     }
     r->count = inventory_read(json_root(res->doc), &r->kinds);
     r->inventory_uid = xstrdup(json_str(json_path(json_root(res->doc), "metadata", "uid", NULL)));
-    if (r->o.to == NULL || r->o.dry_run) {
+    if (r->o.to == NULL) {
         walk_on(r);
         return;
     }

@@ -70,6 +70,7 @@ struct run {
     int result;
     size_t done;
     bool ended;
+    char error[ERR_TEXT_MAX];
 };
 
 static void say(void *ud, const char *line)
@@ -81,7 +82,7 @@ static void say(void *ud, const char *line)
 static void on_done(void *ud, int result, const struct err *e, size_t done)
 {
     struct run *r = ud;
-    (void)e;
+    snprintf(r->error, sizeof r->error, "%s", result < 0 ? e->text : "");
     r->result = result;
     r->done = done;
     r->ended = true;
@@ -213,6 +214,40 @@ static void handed_over_without_a_change(void **unused)
     sim_fini(&s);
 }
 
+// Nobody who looks after another kind can take it over, and nothing is touched for the attempt.
+static void not_handed_over_to_another_kind(void **unused)
+{
+    static const char maps[] = "return { name = 'maps', subject = 'v1/ConfigMap', selector = 'app=maps',\n"
+                               "  reconcile = function(o) return {} end,\n"
+                               "  finalize = function() return { done = true } end }\n";
+    struct sim s;
+    struct run r;
+    (void)unused;
+    start(&s);
+    sim_put_script_text(&s, "maps", "script.lua", maps);
+    sim_request(
+        &s, "alice", "POST", "/api/v1/namespaces/default/configmaps", "application/json",
+        "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"m\",\"labels\":{\"app\":"
+        "\"maps\"}}}");
+    sim_run(&s, SETTLE_MS);
+    assert_int_equal(inventories(&s), 2);
+    for (int dry_run = 1; dry_run >= 0; dry_run--) {
+        size_t mark = s.trace.len;
+        release(&s, "old", "maps", dry_run, &r);
+        assert_int_equal(r.result, -ERR_CONFLICT);
+        assert_int_equal(r.done, 0);
+        assert_non_null(strstr(r.error,
+                               "--adopt-by tidelock-system/maps: its subjects are of kind ConfigMap, "
+                               "those of tidelock-system/old of kind x.test/Thing"));
+        assert_null(strstr(s.trace.data + mark, "admin PATCH"));
+        buf_fini(&r.lines);
+    }
+    release(&s, "old", NULL, false, &r);
+    assert_int_equal(r.result, 0);
+    buf_fini(&r.lines);
+    sim_fini(&s);
+}
+
 static size_t count(const char *text, const char *needle)
 {
     size_t n = 0;
@@ -251,6 +286,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handed_back),
         cmocka_unit_test(handed_over_without_a_change),
+        cmocka_unit_test(not_handed_over_to_another_kind),
         cmocka_unit_test(told_while_finalizers_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
