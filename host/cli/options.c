@@ -7,6 +7,10 @@
 
 #include "base/clock.h"
 #include "data/json.h"
+#include "data/quantity.h"
+#include "run/source/script.h"
+
+enum { PASS_CPU_MAX_US = 60 * 1000 * 1000, PASS_MEMORY_MAX = 1024 * 1024 * 1024 };
 
 const char run_options_help[] =
     "Usage: tidelock run [flags]\n"
@@ -38,6 +42,11 @@ const char run_options_help[] =
     "  --script-cpu DURATION      CPU time a script may use a minute, over all workers; one that uses more "
     "waits\n"
     "                             (default: 10s)\n"
+    "  --max-pass-cpu DURATION    the most that a script's limits.cpu may ask for (default: 1s)\n"
+    "  --max-pass-memory SIZE     the most that its limits.memory may ask for; a worker may need four times "
+    "as "
+    "much\n"
+    "                             for a moment (default: 64Mi)\n"
     "  --grace DURATION           time for passes and writes under way after SIGTERM (default: 30s)\n"
     "  --admin-address HOST:PORT  /metrics, /healthz, /readyz (default: 127.0.0.1:8080; empty: none)\n"
     "\n"
@@ -61,6 +70,8 @@ enum {
     OPT_WORKERS,
     OPT_MAX_WRITES,
     OPT_SCRIPT_CPU,
+    OPT_MAX_PASS_CPU,
+    OPT_MAX_PASS_MEMORY,
     OPT_GRACE,
     OPT_ADMIN,
     OPT_LOG_LEVEL,
@@ -83,6 +94,8 @@ static const struct option flags[] = {
     {"workers", required_argument, NULL, OPT_WORKERS},
     {"max-writes", required_argument, NULL, OPT_MAX_WRITES},
     {"script-cpu", required_argument, NULL, OPT_SCRIPT_CPU},
+    {"max-pass-cpu", required_argument, NULL, OPT_MAX_PASS_CPU},
+    {"max-pass-memory", required_argument, NULL, OPT_MAX_PASS_MEMORY},
     {"grace", required_argument, NULL, OPT_GRACE},
     {"admin-address", required_argument, NULL, OPT_ADMIN},
     {"log-level", required_argument, NULL, OPT_LOG_LEVEL},
@@ -117,6 +130,41 @@ static int parse_script_cpu(struct run_options *o, const char *text, struct err 
         return err_set(e, ERR_INVALID, "--script-cpu %s: expected a duration from 100ms, such as 10s", text);
     o->script_cpu_us = (uint64_t)us;
     return 0;
+}
+
+// Not below what every script has without asking.
+static int parse_max_pass_cpu(struct run_options *o, const char *text, struct err *e)
+{
+    int64_t us;
+    if (duration_parse(text, &us) < 0 || us < PROGRAM_CPU_US || us > PASS_CPU_MAX_US)
+        return err_set(e, ERR_INVALID, "--max-pass-cpu %s: expected a duration from 100ms to 1m, such as 1s",
+                       text);
+    o->max_pass_cpu_us = (uint64_t)us;
+    return 0;
+}
+
+static int parse_max_pass_memory(struct run_options *o, const char *text, struct err *e)
+{
+    uint64_t n;
+    if (quantity_whole(text, &n) < 0 || n < PROGRAM_MEMORY || n > PASS_MEMORY_MAX)
+        return err_set(e, ERR_INVALID, "--max-pass-memory %s: expected a size from 16Mi to 1Gi, such as 64Mi",
+                       text);
+    o->max_pass_memory = (size_t)n;
+    return 0;
+}
+
+// A pass that its script's share could not hold would be paid for by nobody.
+static int check_share(struct run_options *o, struct err *e)
+{
+    if (o->max_pass_cpu_us == 0)
+        o->max_pass_cpu_us =
+            o->script_cpu_us < SCRIPT_MAX_PASS_CPU_US ? o->script_cpu_us : SCRIPT_MAX_PASS_CPU_US;
+    if (o->max_pass_cpu_us <= o->script_cpu_us)
+        return 0;
+    return err_set(
+        e, ERR_INVALID,
+        "--max-pass-cpu must not be more than --script-cpu: one pass has to fit into what its script may "
+        "use a minute");
 }
 
 static int parse_env(struct run_options *o, const char *text, struct err *e)
@@ -168,6 +216,10 @@ static int parse_limit(struct run_options *o, int option, const char *text, stru
         return parse_grace(o, text, e);
     case OPT_SCRIPT_CPU:
         return parse_script_cpu(o, text, e);
+    case OPT_MAX_PASS_CPU:
+        return parse_max_pass_cpu(o, text, e);
+    case OPT_MAX_PASS_MEMORY:
+        return parse_max_pass_memory(o, text, e);
     case OPT_GRANT:
         return grants_add(o->grants, text, e);
     case OPT_ENV:
@@ -239,6 +291,7 @@ static void set_defaults(struct run_options *o)
         .max_writes = 64,
         .grace_ms = 30 * 1000,
         .script_cpu_us = 10 * 1000 * 1000,
+        .max_pass_memory = SCRIPT_MAX_PASS_MEMORY,
         .log_level = LOG_INFO,
         .log_format = isatty(STDERR_FILENO) ? LOG_TEXT : LOG_JSON,
         .grants = grants_new(),
@@ -262,6 +315,8 @@ int run_options_parse(struct run_options *o, int argc, char **argv, struct err *
     }
     if (r == 0 && optind < argc)
         r = err_set(e, ERR_INVALID, "unexpected argument %s (see tidelock run --help)", argv[optind]);
+    if (r == 0)
+        r = check_share(o, e);
     return r;
 }
 

@@ -18,7 +18,8 @@ struct run_options {
     struct strset namespaces;
     struct grants *grants;
     unsigned workers, max_writes;
-    uint64_t grace_ms, script_cpu_us;
+    uint64_t grace_ms, script_cpu_us, max_pass_cpu_us;
+    size_t max_pass_memory;
     enum log_level log_level;
     enum log_format log_format;
     bool allow_scripts_anywhere;

@@ -139,6 +139,8 @@ static int open_host(struct program_state *p, struct err *e)
                                         .workers = o->workers,
                                         .max_writes = o->max_writes,
                                         .script_cpu_us = o->script_cpu_us,
+                                        .max_pass_cpu_us = o->max_pass_cpu_us,
+                                        .max_pass_memory = o->max_pass_memory,
                                         .seed = random_u64(&random),
                                         .on_fatal = on_fatal,
                                         .ud = p},

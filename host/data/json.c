@@ -10,6 +10,13 @@
 
 struct json_doc {
     yyjson_doc *doc;
+    size_t max, used, peak; // bytes of the document
+};
+
+// Before each block of it; keeps malloc's alignment.
+struct block {
+    size_t size;
+    char pad[8];
 };
 
 // yyjson keeps all nodes in one array, in document order, and each container knows where it ends: the depth
@@ -47,20 +54,62 @@ static int parse_error(const char *text, size_t n, const yyjson_read_err *why, s
     return err_set(e, ERR_PARSE, "JSON: line %zu column %zu: %s", line, column, why->msg);
 }
 
-int json_parse(const char *text, size_t n, struct json_doc **ret, struct err *e)
+// A new block, or `old` with another size. NULL: there is no memory, or it would be more than the document
+// may take.
+static void *resize_block(void *ctx, void *old, size_t had, size_t size)
+{
+    struct json_doc *d = ctx;
+    struct block *b = old != NULL ? (struct block *)old - 1 : NULL;
+    size_t used = d->used - had + size + (old == NULL ? sizeof(*b) : 0);
+    if (size > SIZE_MAX / 2)
+        return NULL;
+    if (used > d->peak)
+        d->peak = used;
+    if (used > d->max || (b = realloc(b, sizeof(*b) + size)) == NULL)
+        return NULL;
+    b->size = size;
+    d->used = used;
+    return b + 1;
+}
+
+static void *take_block(void *ctx, size_t size)
+{
+    return resize_block(ctx, NULL, 0, size);
+}
+
+static void free_block(void *ctx, void *p)
+{
+    struct json_doc *d = ctx;
+    struct block *b = (struct block *)p - 1;
+    d->used -= b->size + sizeof(*b);
+    free(b);
+}
+
+int json_parse_within(const char *text, size_t n, size_t max, struct json_doc **ret, size_t *ret_memory,
+                      struct err *e)
 {
     yyjson_read_err why = {0};
-    yyjson_doc *doc = yyjson_read_opts((char *)text, n, YYJSON_READ_NOFLAG, NULL, &why);
-    if (doc == NULL)
-        return parse_error(text, n, &why, e);
-    if (too_deep(doc->root, doc->val_read)) {
-        yyjson_doc_free(doc);
-        return err_set(e, ERR_LIMIT, "JSON: nested deeper than %d levels", JSON_DEPTH_MAX);
-    }
     struct json_doc *d = xmalloc(sizeof(*d));
-    d->doc = doc;
-    *ret = d;
-    return 0;
+    *d = (struct json_doc){.max = max, .used = sizeof(*d), .peak = sizeof(*d)};
+    const yyjson_alc alc = {take_block, resize_block, free_block, d};
+    d->doc = yyjson_read_opts((char *)text, n, YYJSON_READ_NOFLAG, &alc, &why);
+    *ret_memory = d->peak;
+    int r = 0;
+    if (d->doc == NULL)
+        r = parse_error(text, n, &why, e);
+    else if (too_deep(d->doc->root, d->doc->val_read))
+        r = err_set(e, ERR_LIMIT, "JSON: nested deeper than %d levels", JSON_DEPTH_MAX);
+    if (r < 0)
+        json_doc_free(d);
+    else
+        *ret = d;
+    return r;
+}
+
+int json_parse(const char *text, size_t n, struct json_doc **ret, struct err *e)
+{
+    size_t memory;
+    return json_parse_within(text, n, SIZE_MAX, ret, &memory, e);
 }
 
 void json_doc_free(struct json_doc *d)

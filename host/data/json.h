@@ -23,6 +23,10 @@ struct json_doc;         // owns all its nodes
 
 // Parses n bytes (copied). 0; -ERR_PARSE with the position; -ERR_LIMIT when too deep.
 int json_parse(const char *text, size_t n, struct json_doc **ret, struct err *e);
+// The same with at most `max` bytes of memory. *ret_memory is the most it took; when it is more than `max`,
+// what it would have taken: the result is -ERR_LIMIT then.
+int json_parse_within(const char *text, size_t n, size_t max, struct json_doc **ret, size_t *ret_memory,
+                      struct err *e);
 void json_doc_free(struct json_doc *d);
 const json *json_root(const struct json_doc *d);
 

@@ -293,16 +293,23 @@ static bool to_uint(const struct amount *a, uint64_t *ret)
     return true;
 }
 
-static bool print_binary(const struct amount *a, char out[QUANTITY_TEXT_MAX])
+void quantity_format(char out[QUANTITY_TEXT_MAX], uint64_t n)
 {
     static const char *const suffixes[] = {"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
+    int i = 0;
+    for (; n > 0 && n % 1024 == 0 && i < 6; i++)
+        n /= 1024;
+    snprintf(out, QUANTITY_TEXT_MAX, "%llu%s", (unsigned long long)n, suffixes[i]);
+}
+
+static bool print_binary(const struct amount *a, char out[QUANTITY_TEXT_MAX])
+{
     uint64_t v;
     if (!to_uint(a, &v) || v < 1024)
         return false;
-    int i = 0;
-    for (; v % 1024 == 0 && i < 6; i++)
-        v /= 1024;
-    snprintf(out, QUANTITY_TEXT_MAX, "%s%llu%s", a->negative ? "-" : "", (unsigned long long)v, suffixes[i]);
+    char text[QUANTITY_TEXT_MAX];
+    quantity_format(text, v);
+    snprintf(out, QUANTITY_TEXT_MAX, "%s%.32s", a->negative ? "-" : "", text);
     return true;
 }
 
@@ -361,6 +368,13 @@ static int canonical(const char *text, bool milli, char out[QUANTITY_TEXT_MAX], 
 int quantity_canonical(const char *text, char out[QUANTITY_TEXT_MAX], struct err *e)
 {
     return canonical(text, false, out, e);
+}
+
+int quantity_whole(const char *text, uint64_t *ret)
+{
+    struct parts p;
+    struct amount a;
+    return parse(text, &p, &a) && (!a.negative || a.count == 0) && to_uint(&a, ret) ? 0 : -ERR_PARSE;
 }
 
 int quantity_canonical_milli(const char *text, char out[QUANTITY_TEXT_MAX], struct err *e)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
@@ -21,5 +22,9 @@ int quantity_canonical(const char *text, char out[QUANTITY_TEXT_MAX], struct err
 // The same as the server stores it in a list of resources (requests, limits, capacity), which it rounds up to
 // 1m.
 int quantity_canonical_milli(const char *text, char out[QUANTITY_TEXT_MAX], struct err *e);
+// Whole and not negative, such as a number of bytes ("16Mi"); 0 or -ERR_PARSE. And such a number with the
+// largest binary suffix that keeps it exact.
+int quantity_whole(const char *text, uint64_t *ret);
+void quantity_format(char out[QUANTITY_TEXT_MAX], uint64_t n);
 
 #endif

@@ -21,7 +21,9 @@ struct reader {
     size_t first_line; // of the text within the file, from 0
     struct yaml_builder builder;
     struct buf scalar; // as JSON text
-    bool is_empty;     // the document
+    size_t scalar_held;
+    size_t scalar_max;
+    bool is_empty; // the document
     struct err *e;
 };
 
@@ -187,13 +189,21 @@ static int on_scalar(struct reader *r, const yaml_event_t *ev)
     if (r->builder.depth == 0)
         r->is_empty = ev->data.scalar.length == 0 && s.type == SCALAR_NULL;
     struct json_writer w;
+    size_t left = yaml_build_left(&r->builder);
     buf_reset(&r->scalar);
+    r->scalar.max = left < r->scalar_max - r->scalar.cap ? r->scalar.cap + left : r->scalar_max;
     jw_init(&w, &r->scalar);
     err = write_scalar(r, &w, ev, &s);
-    if (err == 0 && w.failed)
+    if (err == 0 && w.failed) {
+        if (r->scalar.max < r->scalar_max)
+            r->builder.peak = r->builder.max + 1;
         err = fail(r, ERR_LIMIT, ev->start_mark, "the text is too long");
+    }
+    if (err == 0)
+        err = yaml_build_hold(&r->builder, r->scalar.cap - r->scalar_held, place(r, ev->start_mark));
     if (err < 0)
         return err;
+    r->scalar_held = r->scalar.cap;
     return yaml_build_scalar(&r->builder, r->scalar.data, r->scalar.len, (const char *)ev->data.scalar.anchor,
                              place(r, ev->start_mark));
 }
@@ -267,8 +277,18 @@ static int check_separators(const char *text, size_t n, size_t first_line, struc
     return 0;
 }
 
-static int read_yaml(const char *text, size_t n, size_t first_line, on_document_fn *on_document, void *ud,
-                     struct err *e)
+struct memory {
+    size_t max, peak;
+};
+
+static void note_peak(struct memory *m, size_t peak)
+{
+    if (peak > m->peak)
+        m->peak = peak;
+}
+
+static int read_yaml(const char *text, size_t n, size_t first_line, struct memory *memory,
+                     on_document_fn *on_document, void *ud, struct err *e)
 {
     int err = check_separators(text, n, first_line, e);
     if (err < 0)
@@ -278,9 +298,11 @@ static int read_yaml(const char *text, size_t n, size_t first_line, on_document_
         return err_set(e, ERR_LIMIT, "YAML: no memory");
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, n);
     size_t max = n > SIZE_MAX / 16 ? SIZE_MAX : n * 6 + SLACK; // an escape has six bytes at most
+    r.scalar_max = max;
     buf_init(&r.scalar, max);
-    yaml_build_init(&r.builder, max, e);
+    yaml_build_init(&r.builder, max, memory->max, e);
     err = read_stream(&r, on_document, ud);
+    note_peak(memory, r.builder.peak);
     yaml_build_fini(&r.builder);
     buf_fini(&r.scalar);
     yaml_parser_delete(&r.parser);
@@ -332,7 +354,7 @@ static size_t json_length(const char *text, size_t n)
 
 // JSON objects one after another, with or without separators, are no YAML stream; files of them are common.
 // Reads those at the start; *ret_at is where something else begins.
-static int read_json(const char *text, size_t n, size_t *ret_at, size_t *ret_line,
+static int read_json(const char *text, size_t n, struct memory *memory, size_t *ret_at, size_t *ret_line,
                      on_document_fn *on_document, void *ud, struct err *e)
 {
     size_t line = 0;
@@ -344,8 +366,14 @@ static int read_json(const char *text, size_t n, size_t *ret_at, size_t *ret_lin
         if (begin == n || text[begin] != '{')
             return 0;
         struct json_doc *doc;
-        size_t used = json_length(text + begin, n - begin);
-        if (used == 0 || json_parse(text + begin, used, &doc, NULL) < 0)
+        size_t took, used = json_length(text + begin, n - begin);
+        if (used == 0)
+            return 0;
+        int r = json_parse_within(text + begin, used, memory->max, &doc, &took, NULL);
+        note_peak(memory, took);
+        if (r < 0 && took > memory->max)
+            return err_set(e, ERR_LIMIT, "JSON: no memory for a document of %zu bytes", used);
+        if (r < 0)
             return 0;
         json_doc_free(doc);
         size_t document_line = line + 1;
@@ -363,10 +391,21 @@ static int read_json(const char *text, size_t n, size_t *ret_at, size_t *ret_lin
     }
 }
 
-int yaml_to_json(const char *text, size_t n, on_document_fn *on_document, void *ud, struct err *e)
+int yaml_to_json_within(const char *text, size_t n, size_t max, on_document_fn *on_document, void *ud,
+                        size_t *ret_memory, struct err *e)
 {
     size_t at = 0;
     size_t line = 0;
-    int err = read_json(text, n, &at, &line, on_document, ud, e);
-    return err != 0 || at == n ? err : read_yaml(text + at, n - at, line, on_document, ud, e);
+    struct memory memory = {.max = max};
+    int err = read_json(text, n, &memory, &at, &line, on_document, ud, e);
+    if (err == 0 && at < n)
+        err = read_yaml(text + at, n - at, line, &memory, on_document, ud, e);
+    *ret_memory = memory.peak;
+    return err;
+}
+
+int yaml_to_json(const char *text, size_t n, on_document_fn *on_document, void *ud, struct err *e)
+{
+    size_t memory;
+    return yaml_to_json_within(text, n, SIZE_MAX, on_document, ud, &memory, e);
 }

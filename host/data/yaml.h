@@ -15,7 +15,18 @@ int yaml_to_json(const char *text, size_t n,
                  int (*on_document)(void *ud, const char *doc, size_t doc_len, size_t line, struct err *e),
                  void *ud, struct err *e);
 
+// The same with at most `max` bytes of memory, the callback's own not counted, nor what the parser holds of
+// the text (a few times one scalar). *ret_memory is the most it took; when it is more than `max`, what it
+// would have taken: the result is -ERR_LIMIT then.
+int yaml_to_json_within(const char *text, size_t n, size_t max,
+                        int (*on_document)(void *ud, const char *doc, size_t doc_len, size_t line,
+                                           struct err *e),
+                        void *ud, size_t *ret_memory, struct err *e);
+
 // JSON text as block YAML (sorted as given), for messages and files people read.
 int yaml_from_json(const char *text, size_t n, struct buf *out, struct err *e);
+// The same with at most `max` bytes of memory beside the buffer's; *ret_memory as above.
+int yaml_from_json_within(const char *text, size_t n, size_t max, struct buf *out, size_t *ret_memory,
+                          struct err *e);
 
 #endif

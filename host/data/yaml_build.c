@@ -12,7 +12,8 @@
 
 enum {
     DEPTH_MAX = JSON_DEPTH_MAX,
-    EXPAND_MAX = 16 << 20 // bytes copied for anchors, aliases and merges, in the whole stream
+    EXPAND_MAX = 16 << 20, // bytes copied for anchors, aliases and merges, in the whole stream
+    NODE_COST = 64,        // of a key or an anchor beside its bytes: its place in the hash, malloc's own
 };
 
 // A key that a mapping has, as JSON text with its quotes.
@@ -50,6 +51,7 @@ struct yaml_frame {
     char *anchor;
     struct key *keys;
     STAILQ_HEAD(, merge) merges;
+    size_t held; // by keys and merges
 };
 
 static int refuse(struct yaml_builder *b, enum err_code code, struct yaml_place at, const char *what)
@@ -66,8 +68,38 @@ static int spend(struct yaml_builder *b, size_t n, struct yaml_place at)
     return 0;
 }
 
-static void frame_fini(struct yaml_frame *f)
+static size_t in_use(const struct yaml_builder *b)
 {
+    return b->held + b->out.cap + b->key.cap;
+}
+
+size_t yaml_build_left(const struct yaml_builder *b)
+{
+    size_t used = in_use(b) + 2; // a buffer takes a byte more than its text
+    return used < b->max ? b->max - used : 0;
+}
+
+static size_t grown(const struct buf *b, size_t left, size_t max)
+{
+    return left < max && b->cap + left < max ? b->cap + left : max;
+}
+
+int yaml_build_hold(struct yaml_builder *b, size_t n, struct yaml_place at)
+{
+    b->held += n;
+    if (in_use(b) > b->peak)
+        b->peak = in_use(b);
+    size_t left = yaml_build_left(b);
+    if (left == 0)
+        return refuse(b, ERR_LIMIT, at, "the documents take too much memory");
+    b->out.max = grown(&b->out, left, b->text_max);
+    b->key.max = grown(&b->key, left, b->text_max);
+    return 0;
+}
+
+static void frame_fini(struct yaml_builder *b, struct yaml_frame *f)
+{
+    b->held -= f->held;
     struct key *k, *next;
     HASH_ITER (hh, f->keys, k, next) {
         HASH_DEL(f->keys, k);
@@ -83,6 +115,8 @@ static void frame_fini(struct yaml_frame *f)
 
 static void anchors_clear(struct yaml_builder *b)
 {
+    b->held -= b->anchors_held;
+    b->anchors_held = 0;
     struct yaml_anchor *a, *next;
     HASH_ITER (hh, b->anchors, a, next) {
         HASH_DEL(b->anchors, a);
@@ -92,11 +126,14 @@ static void anchors_clear(struct yaml_builder *b)
     }
 }
 
-void yaml_build_init(struct yaml_builder *b, size_t max, struct err *e)
+void yaml_build_init(struct yaml_builder *b, size_t text_max, size_t max, struct err *e)
 {
-    *b = (struct yaml_builder){.e = e};
-    buf_init(&b->out, max);
-    buf_init(&b->key, max);
+    *b = (struct yaml_builder){
+        .e = e, .text_max = text_max, .max = max, .held = DEPTH_MAX * sizeof(*b->frames)};
+    b->peak = b->held;
+    size_t left = yaml_build_left(b);
+    buf_init(&b->out, left < text_max ? left : text_max);
+    buf_init(&b->key, left < text_max ? left : text_max);
     b->frames = xreallocarray(NULL, DEPTH_MAX, sizeof(*b->frames));
     jw_init(&b->w, &b->out);
 }
@@ -104,7 +141,7 @@ void yaml_build_init(struct yaml_builder *b, size_t max, struct err *e)
 void yaml_build_fini(struct yaml_builder *b)
 {
     while (b->depth > 0)
-        frame_fini(&b->frames[--b->depth]);
+        frame_fini(b, &b->frames[--b->depth]);
     free(b->frames);
     anchors_clear(b);
     buf_fini(&b->key);
@@ -143,9 +180,13 @@ void yaml_build_merge(struct yaml_builder *b)
 static int anchor_set(struct yaml_builder *b, const char *name, const char *text, size_t n, size_t height,
                       struct yaml_place at)
 {
+    size_t cost = n + strlen(name) + sizeof(struct yaml_anchor) + NODE_COST;
     int err = spend(b, n, at);
+    if (err == 0)
+        err = yaml_build_hold(b, cost, at);
     if (err < 0)
         return err;
+    b->anchors_held += cost; // also that of an earlier one of the name, which is freed
     struct yaml_anchor *a;
     HASH_FIND_STR(b->anchors, name, a);
     if (a == NULL) {
@@ -165,8 +206,11 @@ static int merge_take(struct yaml_builder *b, struct yaml_frame *f, size_t start
 {
     size_t len = b->out.len - start;
     int err = spend(b, len, at);
+    if (err == 0)
+        err = yaml_build_hold(b, sizeof(struct merge) + len, at);
     if (err < 0)
         return err;
+    f->held += sizeof(struct merge) + len;
     struct merge *m = xmalloc(sizeof(*m) + len);
     m->at = at;
     m->len = len;
@@ -194,11 +238,22 @@ static size_t value_begin(struct yaml_builder *b, struct yaml_place at)
     return b->out.len;
 }
 
+// A buffer is at its end: that of the text, or of the memory.
+static int too_long(struct yaml_builder *b, const struct buf *full, struct yaml_place at, const char *what)
+{
+    if (full->max < b->text_max)
+        b->peak = b->max + 1;
+    return refuse(b, ERR_LIMIT, at, what);
+}
+
 static int value_end(struct yaml_builder *b, const char *anchor, size_t start, size_t height,
                      struct yaml_place at)
 {
     if (b->w.failed || b->out.failed)
-        return refuse(b, ERR_LIMIT, at, "the text is too long");
+        return too_long(b, &b->out, at, "the text is too long");
+    int held = yaml_build_hold(b, 0, at);
+    if (held < 0)
+        return held;
     if (anchor != NULL) {
         int err = anchor_set(b, anchor, b->out.data + start, b->out.len - start, height, at);
         if (err < 0)
@@ -236,16 +291,25 @@ int yaml_build_open(struct yaml_builder *b, bool is_mapping, const char *anchor,
 
 // ---- keys ----
 
-// Adds a key (JSON text); *ret_old is the one that was there already, or NULL.
-static void key_add(struct yaml_frame *f, const struct buf *text, size_t line, struct key **ret_old)
+// Adds the key whose JSON text is in b->key to the open mapping; *ret_old is the one that was there already,
+// or NULL.
+static int key_add(struct yaml_builder *b, size_t line, struct yaml_place at, struct key **ret_old)
 {
+    struct yaml_frame *f = top(b);
+    const struct buf *text = &b->key;
     HASH_FIND(hh, f->keys, text->data, text->len, *ret_old);
     if (*ret_old != NULL)
-        return;
+        return 0;
+    size_t cost = sizeof(struct key) + text->len + NODE_COST;
+    int err = yaml_build_hold(b, cost, at);
+    if (err < 0)
+        return err;
+    f->held += cost;
     struct key *k = xmalloc(sizeof(*k) + text->len + 1);
     k->line = line;
     memcpy(k->text, text->data, text->len + 1);
     HASH_ADD_KEYPTR(hh, f->keys, k->text, text->len, k);
+    return 0;
 }
 
 static void key_write(struct yaml_builder *b)
@@ -268,9 +332,11 @@ static int key_from_text(struct yaml_builder *b, const char *text, size_t n, str
     buf_add(&b->key, text, n);
     buf_add_str(&b->key, quote);
     if (b->key.failed)
-        return refuse(b, ERR_LIMIT, at, "the key is too long");
+        return too_long(b, &b->key, at, "the key is too long");
     struct key *old;
-    key_add(top(b), &b->key, at.line, &old);
+    int err = key_add(b, at.line, at, &old);
+    if (err < 0)
+        return err;
     if (old != NULL)
         return err_set(b->e, ERR_PARSE,
                        "YAML: line %zu column %zu: the key %.80s is there already, in line %zu", at.line,
@@ -280,43 +346,53 @@ static int key_from_text(struct yaml_builder *b, const char *text, size_t n, str
     return 0;
 }
 
-static void merge_members(struct yaml_builder *b, struct yaml_frame *f, const json *object)
+static int merge_members(struct yaml_builder *b, const json *object, struct yaml_place at)
 {
     for (struct json_iter i = json_iter(object); json_next(&i);) {
         struct json_writer key;
         buf_reset(&b->key);
         jw_init(&key, &b->key);
         jw_strn(&key, i.key, i.key_len);
+        if (b->key.failed)
+            return too_long(b, &b->key, at, "the key is too long");
         struct key *old;
-        key_add(f, &b->key, 0, &old);
+        int err = key_add(b, 0, at, &old);
+        if (err < 0)
+            return err;
         if (old != NULL)
             continue;
         key_write(b);
         jw_value(&b->w, i.value);
     }
+    return 0;
 }
 
-static int merge_apply(struct yaml_builder *b, struct yaml_frame *f, const struct merge *m)
+static int merge_apply(struct yaml_builder *b, const struct merge *m)
 {
     static const char what[] = "the value of << must be a map or a list of maps";
     struct json_doc *doc;
+    size_t memory = 0;
     int err = spend(b, m->len, m->at);
     if (err == 0)
-        err = json_parse(m->text, m->len, &doc, b->e);
+        err = json_parse_within(m->text, m->len, yaml_build_left(b), &doc, &memory, b->e);
+    if (in_use(b) + memory > b->peak)
+        b->peak = in_use(b) + memory;
     if (err < 0)
         return err;
+    b->held += memory;
     const json *root = json_root(doc);
     if (json_is_object(root))
-        merge_members(b, f, root);
+        err = merge_members(b, root, m->at);
     else if (!json_is_array(root))
         err = refuse(b, ERR_PARSE, m->at, what);
     for (struct json_iter i = json_iter(json_is_array(root) ? root : NULL); err == 0 && json_next(&i);) {
         if (json_is_object(i.value))
-            merge_members(b, f, i.value);
+            err = merge_members(b, i.value, m->at);
         else
             err = refuse(b, ERR_PARSE, m->at, what);
     }
     json_doc_free(doc);
+    b->held -= memory;
     return err;
 }
 
@@ -329,7 +405,7 @@ int yaml_build_close(struct yaml_builder *b, struct yaml_place at)
     struct merge *m;
     STAILQ_FOREACH (m, &f->merges, link) {
         if (err == 0)
-            err = merge_apply(b, f, m);
+            err = merge_apply(b, m);
     }
     if (f->is_mapping)
         jw_object_end(&b->w);
@@ -339,7 +415,7 @@ int yaml_build_close(struct yaml_builder *b, struct yaml_place at)
     b->depth--;
     if (err == 0)
         err = value_end(b, done.anchor, done.start, done.height + 1, at);
-    frame_fini(&done);
+    frame_fini(b, &done);
     return err;
 }
 

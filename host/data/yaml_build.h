@@ -25,10 +25,14 @@ struct yaml_builder {
     size_t depth;
     struct yaml_anchor *anchors;
     size_t expanded;
+    size_t text_max;        // bytes of one document
+    size_t max, held, peak; // memory: at most, beside `out` and `key`, the most so far
+    size_t anchors_held;
     struct err *e;
 };
 
-void yaml_build_init(struct yaml_builder *b, size_t max, struct err *e); // max: bytes of one document
+// text_max: bytes of one document. max: memory; peak is more than that when it was not enough.
+void yaml_build_init(struct yaml_builder *b, size_t text_max, size_t max, struct err *e);
 void yaml_build_fini(struct yaml_builder *b);
 void yaml_build_begin(struct yaml_builder *b); // a new document: its anchors are its own
 
@@ -38,6 +42,10 @@ int yaml_build_close(struct yaml_builder *b, struct yaml_place at);
 int yaml_build_scalar(struct yaml_builder *b, const char *text, size_t n, const char *anchor,
                       struct yaml_place at);
 int yaml_build_alias(struct yaml_builder *b, const char *name, struct yaml_place at);
+
+// Memory of the caller's counts too: -ERR_LIMIT when it is too much. And how much more may be taken.
+int yaml_build_hold(struct yaml_builder *b, size_t n, struct yaml_place at);
+size_t yaml_build_left(const struct yaml_builder *b);
 
 bool yaml_build_wants_key(const struct yaml_builder *b); // is the next node a key?
 void yaml_build_merge(struct yaml_builder *b);           // it is "<<"

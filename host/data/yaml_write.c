@@ -141,8 +141,15 @@ static void add_value(struct buf *out, const json *v, int indent, bool in_sequen
 
 int yaml_from_json(const char *text, size_t n, struct buf *out, struct err *e)
 {
+    size_t memory;
+    return yaml_from_json_within(text, n, SIZE_MAX, out, &memory, e);
+}
+
+int yaml_from_json_within(const char *text, size_t n, size_t max, struct buf *out, size_t *ret_memory,
+                          struct err *e)
+{
     struct json_doc *doc;
-    int err = json_parse(text, n, &doc, e);
+    int err = json_parse_within(text, n, max, &doc, ret_memory, e);
     if (err < 0)
         return err;
     const json *root = json_root(doc);

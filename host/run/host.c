@@ -299,7 +299,9 @@ static void open_running(struct host *h)
                                           .host_namespace = o->namespace_,
                                           .grants = o->grants,
                                           .namespaces = o->namespaces,
-                                          .env_json = o->env_json};
+                                          .env_json = o->env_json,
+                                          .max_pass_cpu_us = o->max_pass_cpu_us,
+                                          .max_pass_memory = o->max_pass_memory};
     h->pass_env = (struct pass_env){.clock = loop_clock(o->loop),
                                     .store_clock = h->store_clock,
                                     .informers = h->informers,

@@ -31,6 +31,8 @@ struct host_options { // all borrowed for the host's life
     unsigned workers;                // threads; 0: inline
     unsigned max_writes;             // 0: 64
     uint64_t script_cpu_us;          // CPU time a script may use a minute; 0: 10 s
+    uint64_t max_pass_cpu_us; // what a script may ask for a pass, see run/source/script.h; 0: the default
+    size_t max_pass_memory;
     uint64_t seed;
     // Random bytes of the host's own key, when it has to be made; NULL: the kernel's.
     void (*key_bytes)(void *ud, uint8_t *out, size_t n);

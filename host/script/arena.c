@@ -54,7 +54,7 @@ struct arena {
     TAILQ_HEAD(chunk_list, chunk) chunks;
     LIST_HEAD(, large) larges;
     size_t mapped;
-    size_t in_use; // of mapped: the blocks of chunks entered since the reset, and large ones
+    size_t in_use; // of mapped: the blocks of chunks entered since the reset, and large ones; what was added
     size_t peak;
     size_t soft, hard;
     bool soft_told;
@@ -203,12 +203,18 @@ void arena_on_hard(struct arena *a, void (*on_hard)(void *ud))
 }
 
 // Is there room for so many more bytes, live and in use?
-static bool within_hard(struct arena *a, size_t live, size_t in_use)
+static bool within_hard(const struct arena *a, size_t live, size_t in_use)
 {
     if (a->hard == 0)
         return true;
     return live <= a->hard - (a->at.live < a->hard ? a->at.live : a->hard) &&
            in_use <= a->hard - (a->in_use < a->hard ? a->in_use : a->hard);
+}
+
+size_t arena_left(const struct arena *a)
+{
+    size_t most = a->at.live > a->in_use ? a->at.live : a->in_use;
+    return a->hard == 0 ? SIZE_MAX : a->hard - (most < a->hard ? most : a->hard);
 }
 
 static void *refuse(struct arena *a)
@@ -235,6 +241,18 @@ static void uncount(struct arena *a, size_t less)
     a->at.live -= less;
     if (a->soft_told && a->at.live < a->soft - a->soft / 4)
         a->soft_told = false;
+}
+
+void arena_add(struct arena *a, size_t n)
+{
+    a->in_use += n;
+    count(a, n);
+}
+
+void arena_sub(struct arena *a, size_t n)
+{
+    a->in_use -= n;
+    uncount(a, n);
 }
 
 // The next chunk: one kept from before, or a new one twice as large as the last.

@@ -23,6 +23,11 @@ void arena_limit(struct arena *a, size_t soft, size_t hard, void (*on_soft)(void
 void arena_on_hard(struct arena *a,
                    void (*on_hard)(void *ud)); // with the ud of arena_limit; NULL: the allocator answers NULL
 void *arena_alloc(void *ud, void *ptr, size_t osize, size_t nsize); // lua_Alloc; ud is the arena
+// Memory that the state's functions have from elsewhere: it counts as live, within the same limits, until it
+// is given back or all is reset. arena_add: n is at most arena_left, what there is up to the hard limit.
+size_t arena_left(const struct arena *a);
+void arena_add(struct arena *a, size_t n);
+void arena_sub(struct arena *a, size_t n);
 size_t arena_live(const struct arena *a);
 size_t arena_peak(const struct arena *a);   // most live bytes since the last reset or restore
 size_t arena_mapped(const struct arena *a); // taken from the system

@@ -6,6 +6,7 @@
 #include "script/boxed.h"
 #include "script/convert_internal.h"
 #include "script/own.h"
+#include "script/sandbox.h"
 
 // Addresses: keys in the registry, in metatables, and null itself.
 static char array_key, lazy_key, nulls_key, call_key, null_value;
@@ -203,12 +204,17 @@ static int push_text(lua_State *L, const char *text, size_t len, int table, stru
 {
     luaL_checkstack(L, 8, "JSON nested too deep");
     struct json_doc *doc;
-    int r = json_parse(text, len, &doc, e);
+    size_t memory, left = sandbox_memory_left(L);
+    int r = json_parse_within(text, len, left, &doc, &memory, e);
+    if (r < 0 && memory > left)
+        sandbox_out_of_memory(L);
     if (r < 0)
         return r;
     own_push(doc, free_doc);
+    sandbox_memory_add(L, memory);
     int failed = convert_protected(L, table, push_node, (void *)json_root(doc));
     own_pop();
+    sandbox_memory_sub(L, memory);
     return failed ? lua_error(L) : 0;
 }
 

@@ -17,6 +17,7 @@
 #include "script/convert_internal.h"
 #include "script/native_quantity.h"
 #include "script/own.h"
+#include "script/sandbox.h"
 #include "script/value_path.h"
 
 struct key {
@@ -125,9 +126,11 @@ static uint64_t prefix_of(const char *text, size_t len)
 static int add_key(struct encoder *enc, const char *text, size_t len)
 {
     if (enc->key_count == enc->key_cap) {
-        if (enc->key_cap >= KEYS_MAX)
+        size_t more = enc->key_cap > 0 ? enc->key_cap : 64;
+        if (enc->key_cap >= KEYS_MAX || more * sizeof(*enc->keys) > sandbox_memory_left(enc->L))
             return -ERR_LIMIT;
-        enc->key_cap = enc->key_cap > 0 ? enc->key_cap * 2 : 64;
+        sandbox_memory_add(enc->L, more * sizeof(*enc->keys));
+        enc->key_cap += more;
         enc->keys = xreallocarray(enc->keys, enc->key_cap, sizeof(*enc->keys));
     }
     enc->keys[enc->key_count++] = (struct key){text, len, prefix_of(text, len)};
@@ -145,7 +148,7 @@ static int measure(struct encoder *enc, const struct value_path *path, struct sh
             size_t len;
             const char *text = lua_tolstring(L, -2, &len);
             if (add_key(enc, text, len) < 0)
-                return fail(enc, ERR_LIMIT, path, "has too many keys");
+                return fail(enc, ERR_LIMIT, path, "has more keys than there is memory for");
             s.names++;
         } else {
             lua_Number n = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : 0;
@@ -291,7 +294,7 @@ static int write_object(struct encoder *enc, const struct value_path *path, size
                         const void *metatable)
 {
     if (metatable != NULL && collect_nulls(enc) < 0)
-        return fail(enc, ERR_LIMIT, path, "has too many keys");
+        return fail(enc, ERR_LIMIT, path, "has more keys than there is memory for");
     size_t count = enc->key_count - start;
     if (count > 0)
         sort_keys(enc->keys + start, count);
@@ -458,11 +461,16 @@ static void encoder_init(struct encoder *enc, lua_State *L, struct err *e)
     enc->lazy = identity(L);
 }
 
+static void free_keys(struct encoder *enc)
+{
+    sandbox_memory_sub(enc->L, enc->key_cap * sizeof(*enc->keys));
+    free(enc->keys);
+}
+
 static void encoder_free(void *p)
 {
-    struct encoder *enc = p;
-    free(enc->keys);
-    free(enc);
+    free_keys(p);
+    free(p);
 }
 
 int convert_write_at(lua_State *L, int idx, struct json_writer *w, const struct value_path *path,
@@ -500,7 +508,7 @@ int convert_list_count(lua_State *L, const struct value_path *path, size_t *ret,
     else if (r == 0 && s.last != s.elements)
         r = gap(&enc, path, &s);
     lua_settop(L, top);
-    free(enc.keys);
+    free_keys(&enc);
     if (r == 0)
         *ret = s.elements;
     return r;

@@ -13,6 +13,7 @@
 #include "script/convert_internal.h"
 #include "script/native_quantity.h"
 #include "script/own.h"
+#include "script/sandbox.h"
 
 enum {
     TEXT_MAX = 8 << 20, // what an encoder makes of a value
@@ -117,12 +118,22 @@ static void free_buf(void *p)
     free(p);
 }
 
-static struct buf *hold_buf(size_t max)
+// At most `max` bytes, and `left` that the script has memory for.
+static struct buf *hold_buf(size_t max, size_t left)
 {
     struct buf *b = xmalloc(sizeof(*b));
-    buf_init(b, max);
+    buf_init(b, left < max ? left : max);
     own_push(b, free_buf);
     return b;
+}
+
+// Lets go of the buffer held last, which was too small.
+static void stop_if_short(lua_State *L, const struct buf *b, size_t max)
+{
+    if (!b->failed || b->max >= max)
+        return;
+    own_pop();
+    sandbox_out_of_memory(L);
 }
 
 static void push_bytes(lua_State *L, void *ud)
@@ -134,8 +145,12 @@ static void push_bytes(lua_State *L, void *ud)
 // Pushes the bytes of the buffer held last and lets go of it; or, when r is an error, raises that.
 static int finish(lua_State *L, struct buf *b, int r, const struct err *e)
 {
+    stop_if_short(L, b, TEXT_MAX);
+    size_t left = sandbox_memory_left(L), taken = b->cap < left ? b->cap : left;
+    sandbox_memory_add(L, taken);
     int failed = r == 0 ? convert_protected(L, 0, push_bytes, b) : 0;
     own_pop();
+    sandbox_memory_sub(L, taken);
     if (r < 0)
         return luaL_error(L, "%s", e->text);
     return failed ? lua_error(L) : 1;
@@ -152,7 +167,7 @@ static int on_json_encode(lua_State *L)
 {
     struct err e;
     luaL_checkany(L, 1);
-    struct buf *out = hold_buf(TEXT_MAX);
+    struct buf *out = hold_buf(TEXT_MAX, sandbox_memory_left(L));
     return finish(L, out, write_json(L, out, &e), &e);
 }
 
@@ -161,7 +176,7 @@ static int on_json_decode(lua_State *L)
     size_t n;
     struct err e;
     const char *text = luaL_checklstring(L, 1, &n);
-    if (n > TEXT_MAX) // the parsed document is no part of the script's memory
+    if (n > TEXT_MAX)
         return luaL_error(L, "JSON: the text is longer than %d bytes", TEXT_MAX);
     if (convert_push_text(L, text, n, &e) < 0)
         return luaL_error(L, "%s", e.text);
@@ -172,13 +187,24 @@ static int on_yaml_encode(lua_State *L)
 {
     struct err e;
     luaL_checkany(L, 1);
-    struct buf *yaml = hold_buf(TEXT_MAX);
-    struct buf *text = hold_buf(YAML_MAX);
+    size_t memory = 0, part = sandbox_memory_left(L) / 3; // for each of the two texts and the document
+    struct buf *yaml = hold_buf(TEXT_MAX, part);
+    struct buf *text = hold_buf(YAML_MAX, part);
     int r = write_json(L, text, &e);
     if (r == 0)
-        r = yaml_from_json(text->data, text->len, yaml, &e);
+        r = yaml_from_json_within(text->data, text->len, part, yaml, &memory, &e);
+    bool is_short = memory > part || (text->failed && text->max < YAML_MAX);
     own_pop();
+    if (is_short) {
+        own_pop();
+        sandbox_out_of_memory(L);
+    }
     return finish(L, yaml, r, &e);
+}
+
+static int too_large(const struct buf *list, struct err *e)
+{
+    return err_set(e, ERR_LIMIT, "YAML: the documents are larger than %zu bytes", list->max);
 }
 
 static int add_document(void *ud, const char *text, size_t text_len, size_t line, struct err *e)
@@ -186,9 +212,7 @@ static int add_document(void *ud, const char *text, size_t text_len, size_t line
     struct buf *list = ud;
     (void)line;
     buf_add_char(list, list->len == 0 ? '[' : ',');
-    if (buf_add(list, text, text_len) < 0)
-        return err_set(e, ERR_LIMIT, "YAML: the documents are larger than %zu bytes", list->max);
-    return 0;
+    return buf_add(list, text, text_len) < 0 ? too_large(list, e) : 0;
 }
 
 struct decode {
@@ -212,15 +236,25 @@ static int on_yaml_decode(lua_State *L)
     const char *text = luaL_checklstring(L, 1, &n);
     if (n > YAML_MAX)
         return luaL_error(L, "YAML: the text is longer than %d bytes", YAML_MAX);
-    struct buf *list = hold_buf(TEXT_MAX);
+    size_t memory, part = sandbox_memory_left(L) / 2; // for the texts, and what is needed to read them
+    struct buf *list = hold_buf(TEXT_MAX, part);
     struct decode d = {.list = list};
     int failed = 0;
-    d.result = yaml_to_json(text, n, add_document, list, &d.e);
-    if (d.result == 0) {
-        buf_add_str(list, list->len == 0 ? "[]" : "]");
-        failed = convert_protected(L, 0, push_list, &d);
+    d.result = yaml_to_json_within(text, n, part, add_document, list, &memory, &d.e);
+    if (d.result == 0 && buf_add_str(list, list->len == 0 ? "[]" : "]") < 0)
+        d.result = too_large(list, &d.e);
+    stop_if_short(L, list, TEXT_MAX);
+    if (memory > part) {
+        own_pop();
+        sandbox_out_of_memory(L);
     }
+    size_t taken = list->cap;
+    sandbox_memory_add(L, taken + memory); // the peak is told
+    sandbox_memory_sub(L, memory);
+    if (d.result == 0)
+        failed = convert_protected(L, 0, push_list, &d);
     own_pop();
+    sandbox_memory_sub(L, taken);
     if (d.result < 0)
         return luaL_error(L, "%s", d.e.text);
     return failed ? lua_error(L) : 1;
@@ -231,7 +265,7 @@ static int on_base64_encode(lua_State *L)
     size_t n;
     struct err e;
     const char *bytes = luaL_checklstring(L, 1, &n);
-    struct buf *out = hold_buf(TEXT_MAX);
+    struct buf *out = hold_buf(TEXT_MAX, sandbox_memory_left(L));
     int r = base64_encode(bytes, n, out);
     if (r < 0)
         err_set(&e, ERR_LIMIT, "base64: the text is longer than %d bytes", TEXT_MAX);
@@ -243,7 +277,7 @@ static int on_base64_decode(lua_State *L)
     size_t n;
     struct err e;
     const char *text = luaL_checklstring(L, 1, &n);
-    struct buf *out = hold_buf(TEXT_MAX);
+    struct buf *out = hold_buf(TEXT_MAX, sandbox_memory_left(L));
     return finish(L, out, base64_decode(text, n, out, &e), &e);
 }
 

@@ -14,8 +14,6 @@
 #include "script/world_lib.h"
 
 enum {
-    CPU_US = 100000,
-    MEMORY = 16 * 1024 * 1024,
     RESULT_MAX = 8 * 1024 * 1024,
     EVENTS_MAX = 100,
     LOG_LINES_MAX = 1000,
@@ -91,11 +89,13 @@ const struct budget *pass_runner_budget(const struct pass_runner *r)
     return sandbox_budget(r->sandbox);
 }
 
-static struct pass_limits fill_limits(const struct pass_limits *given)
+static struct pass_limits fill_limits(const struct pass_limits *given, const struct program_spec *spec)
 {
     struct pass_limits l = *given;
-    l.cpu_us = l.cpu_us != 0 ? l.cpu_us : CPU_US;
-    l.memory = l.memory != 0 ? l.memory : MEMORY;
+    uint64_t cpu_us = spec->limits.cpu_us != 0 ? spec->limits.cpu_us : PROGRAM_CPU_US;
+    size_t memory = spec->limits.memory != 0 ? spec->limits.memory : PROGRAM_MEMORY;
+    l.cpu_us = l.cpu_us != 0 ? l.cpu_us : cpu_us;
+    l.memory = l.memory != 0 ? l.memory : memory;
     l.result = l.result != 0 ? l.result : RESULT_MAX;
     l.events = l.events != 0 ? l.events : EVENTS_MAX;
     l.log_lines = l.log_lines != 0 ? l.log_lines : LOG_LINES_MAX;
@@ -157,6 +157,21 @@ static void run_entry(lua_State *L, void *ud)
         p->end = r == -ERR_LIMIT ? PASS_LIMIT : PASS_RESULT;
 }
 
+// Which `ready` function it was in, and what helps.
+static void tell_more(struct err *e, const char *at, enum pass_end end)
+{
+    const char *advice =
+        end == PASS_DEADLINE ? "do less in one pass, or ask for more by limits = { cpu = ... }"
+        : end == PASS_MEMORY ? "use less at once, or ask for more by limits = { memory = ... }"
+                             : "";
+    if (end == PASS_OK)
+        return;
+    struct err said = *e;
+    bool in_ready = at[0] != '\0' && end != PASS_PARKED && end != PASS_CANCELED;
+    err_set(e, (enum err_code) - said.code, "%s%s%.800s%s%s", in_ready ? at : "", in_ready ? ": " : "",
+            said.text, advice[0] != '\0' ? ": " : "", advice);
+}
+
 static void take_outcome(struct pass_output *ret, struct pass *p, const struct sandbox_outcome *outcome)
 {
     ret->end = outcome->end;
@@ -166,8 +181,7 @@ static void take_outcome(struct pass_output *ret, struct pass *p, const struct s
     ret->memory_peak = outcome->memory_peak;
     ret->retry_after_us = outcome->retry_after_us;
     ret->verdict = p->verdict;
-    if (p->at[0] != '\0' && outcome->end != PASS_PARKED && outcome->end != PASS_CANCELED)
-        err_set(&ret->err, (enum err_code) - outcome->err.code, "%s: %.900s", p->at, outcome->err.text);
+    tell_more(&ret->err, p->at, outcome->end);
     memcpy(ret->reason, outcome->reason, sizeof(ret->reason));
     if (outcome->end == PASS_OK) {
         ret->end = p->end;
@@ -179,7 +193,7 @@ static void take_outcome(struct pass_output *ret, struct pass *p, const struct s
 
 void pass_run(struct pass_runner *r, const struct pass_input *in, struct pass_output *ret)
 {
-    struct pass_limits limits = fill_limits(&in->limits);
+    struct pass_limits limits = fill_limits(&in->limits, program_spec(in->program));
     *ret = (struct pass_output){0};
     buf_init(&ret->result, limits.result);
     struct pass p = {

@@ -30,8 +30,8 @@ enum pass_end {
 const char *pass_end_name(enum pass_end e);
 
 struct pass_limits {
-    uint64_t cpu_us;    // 0: 100,000
-    size_t memory;      // soft limit; 0: 16 MiB; the hard one is 4 x
+    uint64_t cpu_us;    // 0: what the script asks for, or PROGRAM_CPU_US
+    size_t memory;      // soft limit; 0: what the script asks for, or PROGRAM_MEMORY. The hard one is 4 x
     size_t result;      // bytes of result text; 0: 8 MiB
     unsigned events;    // 0: 100
     unsigned log_lines; // 0: 1,000

@@ -15,7 +15,7 @@
 #include "script/program_read.h"
 #include "script/sandbox.h"
 
-enum { CPU_US = 100000, MEMORY = 16 * 1024 * 1024, HASH_DIGITS = 16, TRACEBACK_MAX = 4096 };
+enum { HASH_DIGITS = 16, TRACEBACK_MAX = 4096 };
 
 struct text {
     char *name, *data;
@@ -90,6 +90,11 @@ void program_unref(struct program *p)
 const struct program_spec *program_spec(const struct program *p)
 {
     return &p->texts.spec;
+}
+
+const char *program_file_name(const struct program *p)
+{
+    return p->code.main->name;
 }
 
 const char *program_hash(const struct program *p)
@@ -267,7 +272,9 @@ static int main_failed(const struct reading *r, const char *name, const struct s
     int code = o->end == PASS_RAISED                              ? r->read ? ERR_INVALID : ERR_SCRIPT
                : o->end == PASS_DEADLINE || o->end == PASS_MEMORY ? ERR_LIMIT
                                                                   : ERR_SCRIPT;
-    err_set(e, code, "%s", o->err.text);
+    bool over = o->end == PASS_DEADLINE || o->end == PASS_MEMORY;
+    err_set(e, code, "%s%s", o->err.text,
+            over ? ": a main chunk has the same budget in every script; let it only build its table" : "");
     if (r->read || !str_has_prefix(o->err.text, name))
         err_prefix(e, "%s", name);
     return -code;
@@ -289,8 +296,8 @@ static int run_main(struct program *p, struct main_run *run, struct err *e)
         .fn = read_table,
         .ud = &reading,
         .code = &p->code,
-        .cpu_us = run->cpu_us != 0 ? run->cpu_us : CPU_US,
-        .memory = run->memory != 0 ? run->memory : MEMORY,
+        .cpu_us = run->cpu_us != 0 ? run->cpu_us : PROGRAM_CPU_US,
+        .memory = run->memory != 0 ? run->memory : PROGRAM_MEMORY,
     };
     buf_init(&outcome.traceback, TRACEBACK_MAX);
     struct sandbox *own = run->runner == NULL ? sandbox_new(NULL) : NULL;

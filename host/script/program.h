@@ -12,6 +12,13 @@ struct pass_runner; // script/pass.h
 struct program;
 struct program_files;
 
+enum {
+    PROGRAM_CPU_US = 100 * 1000, // of a pass whose script asks for no other budget, and of a main chunk
+    PROGRAM_CPU_MIN_US = 1000,
+    PROGRAM_MEMORY = 16 * 1024 * 1024,
+    PROGRAM_MEMORY_MIN = 1024 * 1024,
+};
+
 struct program_file {
     const char *name; // "memcached.lua": what errors show
     const char *text;
@@ -39,6 +46,10 @@ struct program_spec {
         int fast_attempts;
         bool jitter;
     } retry;
+    struct {
+        uint64_t cpu_us; // of a pass; 0: PROGRAM_CPU_US
+        size_t memory;   // 0: PROGRAM_MEMORY
+    } limits;
 };
 
 struct program_options {
@@ -47,8 +58,8 @@ struct program_options {
     size_t module_count;
     const struct program_file *texts; // the files that are no Lua, for world.data; they count for the hash
     size_t text_count;
-    uint64_t cpu_us; // for running the main chunk once; 0: 100 ms
-    size_t memory;   // 0: 16 MiB
+    uint64_t cpu_us; // for running the main chunk once; 0: PROGRAM_CPU_US, whatever its table asks for
+    size_t memory;   // 0: PROGRAM_MEMORY
 };
 
 // The files of a bundle, each compiled once, for all the programs among them. Immutable, refcounted, any
@@ -70,6 +81,7 @@ int program_new(const struct program_options *o, struct program **ret, struct er
 struct program *program_ref(struct program *p);
 void program_unref(struct program *p);
 const struct program_spec *program_spec(const struct program *p);
+const char *program_file_name(const struct program *p); // of its main file, as it was given
 const char *
 program_hash(const struct program *p); // hex SHA-256 over all its files, first 16 digits: the version
 

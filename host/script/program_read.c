@@ -2,12 +2,14 @@
 
 #include <ctype.h>
 #include <lauxlib.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/nearest.h"
+#include "data/quantity.h"
 #include "script/order.h"
 #include "script/selector_text.h"
 
@@ -35,8 +37,10 @@ static const char *const known_keys[] = {
     "http",
     "finalize_timeout",
     "finalize_abandon",
+    "limits",
     NULL,
 };
+static const char *const limits_keys[] = {"cpu", "memory", NULL};
 static const char *const retry_keys[] = {"kind", "base", "max", "fast_attempts", "jitter", NULL};
 static const char *const retry_kinds[] = {"exponential", "fast_slow", "fixed", NULL};
 
@@ -316,6 +320,39 @@ static void read_retry(lua_State *L, int idx, struct program_texts *t)
     lua_pop(L, 1);
 }
 
+static size_t read_bytes(lua_State *L, int idx, const char *name, const char *prefix)
+{
+    uint64_t n = 0;
+    push_member(L, idx, name);
+    int type = lua_type(L, -1);
+    if (type == LUA_TNUMBER) {
+        lua_Number v = lua_tonumber(L, -1);
+        n = v > 0 && v < 0x1p53 && v == floor(v) ? (uint64_t)v : 0;
+    } else if (type != LUA_TSTRING || quantity_whole(lua_tostring(L, -1), &n) < 0) {
+        n = 0;
+    }
+    if (type != LUA_TNIL && n < PROGRAM_MEMORY_MIN)
+        luaL_error(L, "%s%s: expected a size from \"1Mi\" such as \"32Mi\", or bytes", prefix, name);
+    lua_pop(L, 1);
+    return (size_t)n;
+}
+
+// What a pass may use; whether the host gives so much is not known here.
+static void read_limits(lua_State *L, int idx, struct program_spec *spec)
+{
+    check_type(L, idx, "limits", LUA_TTABLE);
+    push_member(L, idx, "limits");
+    if (!lua_isnil(L, -1)) {
+        int at = lua_gettop(L);
+        check_keys(L, at, limits_keys, "limits.");
+        spec->limits.cpu_us = (uint64_t)read_duration(L, at, "cpu", "limits.");
+        if (spec->limits.cpu_us != 0 && spec->limits.cpu_us < PROGRAM_CPU_MIN_US)
+            luaL_error(L, "limits.cpu: expected 1ms or more, such as \"250ms\"");
+        spec->limits.memory = read_bytes(L, at, "memory", "limits.");
+    }
+    lua_pop(L, 1);
+}
+
 static void read_functions(lua_State *L, int idx, struct program_spec *spec)
 {
     if (!read_function(L, idx, "reconcile"))
@@ -349,6 +386,7 @@ void program_read(lua_State *L, int idx, const char *stem, struct program_texts 
     spec->workers = read_count(L, idx, "workers", "", WORKERS_MAX);
     spec->service_account = read_text(L, idx, "service_account", &t->service_account);
     read_retry(L, idx, t);
+    read_limits(L, idx, spec);
     check_type(L, idx, "crd", LUA_TTABLE);
     check_type(L, idx, "index", LUA_TTABLE);
 }

@@ -27,6 +27,8 @@ enum {
     HARD_MIN = 4 * 1024 * 1024,
 };
 
+#define FAR_BEYOND "the script uses far more than its memory budget of %zu KiB"
+
 struct sandbox {
     lua_State *L;
     struct arena *arena;
@@ -216,6 +218,40 @@ void sandbox_poll(lua_State *L, uint64_t work)
         raise_stop(L);
     if (budget_expired(s->budget))
         stop_deadline(s);
+}
+
+// NULL: a state that is no sandbox.
+static struct arena *arena_of(lua_State *L)
+{
+    void *arena;
+    return lua_getallocf(L, &arena) == arena_alloc ? arena : NULL;
+}
+
+size_t sandbox_memory_left(lua_State *L)
+{
+    const struct arena *a = arena_of(L);
+    return a != NULL ? arena_left(a) : SIZE_MAX;
+}
+
+void sandbox_memory_add(lua_State *L, size_t n)
+{
+    struct arena *a = arena_of(L);
+    if (a != NULL)
+        arena_add(a, n);
+}
+
+void sandbox_memory_sub(lua_State *L, size_t n)
+{
+    struct arena *a = arena_of(L);
+    if (a != NULL)
+        arena_sub(a, n);
+}
+
+void sandbox_out_of_memory(lua_State *L)
+{
+    if (arena_of(L) == NULL)
+        luaL_error(L, "out of memory");
+    sandbox_stop(L, PASS_MEMORY, FAR_BEYOND, sandbox_of(L)->soft / 1024);
 }
 
 uint64_t sandbox_ordinal(lua_State *L, const void *p)
@@ -465,8 +501,7 @@ void sandbox_run(struct sandbox *s, const struct sandbox_job *job, struct sandbo
     } else {
         own_unwind(mark);
         ret->end = PASS_MEMORY;
-        err_set(&ret->err, ERR_LIMIT, "the script uses far more than its memory budget of %zu KiB",
-                s->soft / 1024);
+        err_set(&ret->err, ERR_LIMIT, FAR_BEYOND, s->soft / 1024);
     }
     ret->memory_peak = arena_peak(s->arena);
     ret->cpu_us = budget_end(s->budget);

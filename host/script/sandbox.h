@@ -73,6 +73,13 @@ void sandbox_charge(lua_State *L, uint64_t work);
 // For loops in C that may be long, or that call functions which may be C too: the hook sees bytecode only.
 // Ends the pass when its budget is used up.
 void sandbox_poll(lua_State *L, uint64_t work);
+// Memory that a function has from malloc counts as the script's: as much as is left up to the hard limit,
+// given back as soon as it is free. In a state that is no sandbox (the test kit's own) there is no limit.
+size_t sandbox_memory_left(lua_State *L);
+void sandbox_memory_add(lua_State *L, size_t n); // at most what is left
+void sandbox_memory_sub(lua_State *L, size_t n);
+void sandbox_out_of_memory(lua_State *L)
+    __attribute__((noreturn)); // ends the pass: more is wanted than is left
 uint64_t sandbox_ordinal(lua_State *L,
                          const void *p); // an order for objects that is the same in every process
 

@@ -13,7 +13,9 @@ enum {
     SECRET_LENGTH_MAX = 1024,
     SECRET_LENGTH = 32,
     LOG_MESSAGE_MAX = 16 * 1024,
-    LOG_FIELDS_MAX = 64 * 1024
+    LOG_FIELDS_MAX = 64 * 1024,
+    READ_COST = 256,
+    OBJECT_COST = sizeof(struct world_object) + 2 * sizeof(void *),
 };
 
 static struct world_lib *lib_of(lua_State *L)
@@ -103,8 +105,18 @@ static void check_answer(lua_State *L, int r, const struct err *e)
     luaL_error(L, "%s", e->text);
 }
 
+// A read is held until the pass has ended: what was asked, and the place of each object.
+static void count_read(lua_State *L, size_t objects)
+{
+    size_t memory = READ_COST + objects * OBJECT_COST;
+    if (memory > sandbox_memory_left(L))
+        sandbox_out_of_memory(L);
+    sandbox_memory_add(L, memory);
+}
+
 static int push_list(lua_State *L, const struct world_list *list)
 {
+    count_read(L, list->count);
     lua_createtable(L, (int)list->count, 0);
     for (size_t i = 0; i < list->count; i++) {
         convert_push_lazy(L, list->items[i].json, list->items[i].len);
@@ -123,6 +135,7 @@ static int on_get(lua_State *L)
     struct world_object object = {0};
     struct err e = {0};
     check_answer(L, w->ops->get(w->ud, kind, name, ns, &object, &e), &e);
+    count_read(L, object.json != NULL);
     if (object.json == NULL)
         lua_pushnil(L);
     else

@@ -15,7 +15,7 @@ struct controller_kind { // children of one kind in one namespace (or all)
 };
 
 struct controller_metrics {
-    struct series *success, *error, *requeue_after, *errors, *terminal, *seconds, *cpu, *parked;
+    struct series *success, *error, *requeue_after, *errors, *terminal, *seconds, *cpu, *memory, *parked;
 };
 
 struct reconciled;

@@ -18,8 +18,10 @@ enum {
 static const double second_buckets[] = {
     .005, .01, .025, .05, .1,  .15, .2,  .25, .3, .35, .4, .45, .5, .6, .7, .8, .9, 1,  1.25, 1.5,
     1.75, 2,   2.5,  3,   3.5, 4,   4.5, 5,   6,  7,   8,  9,   10, 15, 20, 25, 30, 40, 50,   60};
-static const double cpu_buckets[] = {25e-6,  50e-6,  100e-6, 200e-6, 400e-6,
-                                     800e-6, 1.6e-3, 5e-3,   20e-3,  100e-3};
+static const double cpu_buckets[] = {25e-6,  50e-6, 100e-6, 200e-6, 400e-6, 800e-6,
+                                     1.6e-3, 5e-3,  20e-3,  100e-3, .25,    1};
+static const double memory_buckets[] = {256 << 10, 512 << 10, 1 << 20,  2 << 20,  4 << 20,
+                                        8 << 20,   16 << 20,  32 << 20, 64 << 20, 128 << 20};
 
 #define COUNT(a) (sizeof(a) / sizeof(a)[0])
 static const struct metric_def def_total = {"controller_runtime_reconcile_total", "Passes by result.",
@@ -41,6 +43,12 @@ static const struct metric_def def_cpu = {"tidelock_pass_cpu_seconds",
                                           "controller",
                                           cpu_buckets,
                                           COUNT(cpu_buckets)};
+static const struct metric_def def_memory = {"tidelock_pass_memory_bytes",
+                                             "Most memory that a script's evaluation had at once.",
+                                             METRIC_HISTOGRAM,
+                                             "controller",
+                                             memory_buckets,
+                                             COUNT(memory_buckets)};
 static const struct metric_def def_parked = {"tidelock_passes_parked_total",
                                              "Passes that waited for a kind to be synced.", METRIC_COUNTER,
                                              "controller"};
@@ -61,6 +69,7 @@ void controller_open_metrics(struct controller *c)
     c->m.terminal = metric_series(metrics_add(m, &def_terminal), name);
     c->m.seconds = metric_series(metrics_add(m, &def_seconds), name);
     c->m.cpu = metric_series(metrics_add(m, &def_cpu), name);
+    c->m.memory = metric_series(metrics_add(m, &def_memory), name);
     c->m.parked = metric_series(metrics_add(m, &def_parked), name);
     series_set(metric_series(metrics_add(m, &def_workers), name),
                workers > 0 ? (double)workers : (double)c->env->workers);
@@ -326,6 +335,8 @@ void controller_on_outcome(struct outcome *o)
     store_snapshot_release(c->env->store_clock, o->revision);
     if (o->cpu_us > 0)
         series_observe(c->m.cpu, (double)o->cpu_us / 1e6);
+    if (o->memory_peak > 0)
+        series_observe(c->m.memory, (double)o->memory_peak);
     if (c->stopping) {
         give_back(c, o);
         return;

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/strset.h"
+#include "data/quantity.h"
 
 static void free_script(struct script *s)
 {
@@ -14,6 +16,37 @@ static void free_script(struct script *s)
     free(s->name);
     free(s->where);
     free(s);
+}
+
+static int over_ceiling(const struct script *s, const char *key, const char *asked, const char *ceiling,
+                        const char *flag, struct err *e)
+{
+    return err_set(
+        e, ERR_LIMIT,
+        "%s: limits.%s: asks for %s, but this host gives a pass %s at most: ask for less, or start "
+        "the host with a larger %s",
+        program_file_name(s->program), key, asked, ceiling, flag);
+}
+
+static int check_limits(const struct script *s, struct err *e)
+{
+    const struct program_spec *spec = program_spec(s->program);
+    const struct script_host *h = s->host;
+    uint64_t cpu_us = h->max_pass_cpu_us != 0 ? h->max_pass_cpu_us : SCRIPT_MAX_PASS_CPU_US;
+    size_t memory = h->max_pass_memory != 0 ? h->max_pass_memory : SCRIPT_MAX_PASS_MEMORY;
+    if (spec->limits.cpu_us > cpu_us) {
+        char asked[CLOCK_TEXT_MAX], ceiling[CLOCK_TEXT_MAX];
+        duration_format(asked, (int64_t)spec->limits.cpu_us);
+        duration_format(ceiling, (int64_t)cpu_us);
+        return over_ceiling(s, "cpu", asked, ceiling, "--max-pass-cpu", e);
+    }
+    if (spec->limits.memory > memory) {
+        char asked[QUANTITY_TEXT_MAX], ceiling[QUANTITY_TEXT_MAX];
+        quantity_format(asked, spec->limits.memory);
+        quantity_format(ceiling, memory);
+        return over_ceiling(s, "memory", asked, ceiling, "--max-pass-memory", e);
+    }
+    return 0;
 }
 
 static int read_table(struct script *s, struct err *e)
@@ -28,7 +61,8 @@ static int read_table(struct script *s, struct err *e)
     r = spec->fields == NULL ? 0 : field_selector_parse(spec->fields, &s->fields, e);
     if (r < 0)
         return e == NULL ? r : err_prefix(e, "fields");
-    return script_may_read(s, s->subject, e);
+    r = check_limits(s, e);
+    return r < 0 ? r : script_may_read(s, s->subject, e);
 }
 
 int script_new(const struct script_host *host, const char *ns, const char *where, struct program *program,

@@ -17,7 +17,12 @@ struct script_host { // what the host gives all its scripts; outlives them
     const struct grants *grants;
     const struct strset *namespaces; // the host is confined to these; NULL or empty: to none
     const char *env_json;            // world.env, or NULL
+    uint64_t max_pass_cpu_us;        // what a script's `limits` may ask for; 0: SCRIPT_MAX_PASS_...
+    size_t max_pass_memory;
 };
+
+// The ceilings by default; why these: host/ARCHITECTURE.md.
+enum { SCRIPT_MAX_PASS_CPU_US = 1000 * 1000, SCRIPT_MAX_PASS_MEMORY = 64 * 1024 * 1024 };
 
 struct script {
     const struct script_host *host;
@@ -35,7 +40,7 @@ struct script {
 };
 
 // Takes the program's reference, on failure too. -ERR_INVALID: subject or selector is malformed;
-// -ERR_FORBIDDEN: subject is a denied kind.
+// -ERR_FORBIDDEN: subject is a denied kind; -ERR_LIMIT: it asks for more than the host gives a pass.
 int script_new(const struct script_host *host, const char *ns, const char *where, struct program *program,
                struct script **ret, struct err *e);
 struct script *script_ref(struct script *s);
