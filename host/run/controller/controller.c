@@ -11,7 +11,10 @@
 #include "run/report/reconciled.h"
 #include "run/workqueue/predicate.h"
 
-enum { HELD_MS = 10 * 1000 }; // a script that is held looks again
+enum {
+    HELD_MS = 10 * 1000, // a script that is held looks again
+    KEYS_AT_ONCE = 256,  // of a script that sets no `workers`
+};
 
 static const char *const state_names[] = {
     [CONTROLLER_WAITING] = "waiting for its kind",
@@ -201,6 +204,13 @@ static void look_again(void *ud, const char *key, uint64_t ms)
     queue_add_after(c->queue, key, ms);
 }
 
+// A plan waits in memory for its turn to write: passes that run far ahead of the writes help nobody.
+static int keys_at_once(const struct script *script)
+{
+    int workers = program_spec(script->program)->workers;
+    return workers != 0 ? workers : KEYS_AT_ONCE;
+}
+
 struct controller *controller_new(const struct controller_env *env, struct script *script)
 {
     struct controller *c = xcalloc(1, sizeof *c);
@@ -217,7 +227,7 @@ struct controller *controller_new(const struct controller_env *env, struct scrip
                                                  .metrics = env->metrics,
                                                  .name = script->name,
                                                  .limiter = limiter_of(script),
-                                                 .max_active = program_spec(script->program)->workers,
+                                                 .max_active = keys_at_once(script),
                                                  .seed = seed,
                                                  .owner = c});
     controller_guard_open(c);
@@ -243,7 +253,7 @@ void controller_swap(struct controller *c, struct script *script)
     struct limiter l = limiter_of(script);
     c->script = script;
     c->fields_refused = false;
-    queue_set_limiter(c->queue, &l, program_spec(script->program)->workers);
+    queue_set_limiter(c->queue, &l, keys_at_once(script));
     controller_forget_subjects(c);
     controller_open_subjects(c);
     controller_refresh_view(c);

@@ -7,8 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/strset.h"
-#include "run/sim.h"
-#include "unit.h"
+#include "things.h"
 
 enum { SETTLE_MS = 5 * 1000 };
 
@@ -49,22 +48,12 @@ static void patch(struct sim *s, const char *user, const char *path, const char 
     sim_request(s, user, "PATCH", path, MERGE, body);
 }
 
-static unsigned value_of(const struct buf *metrics, const char *line)
-{
-    const char *at = strstr(metrics->data, line);
-    return at == NULL ? 0 : (unsigned)strtod(at + strlen(line), NULL);
-}
-
 // That came to an end: those that wait for a kind to be synced, or for its schema, are run again.
 static unsigned passes(struct sim *s)
 {
-    struct buf out;
-    buf_init(&out, 4 << 20);
-    metrics_render(s->metrics, &out);
-    unsigned n = value_of(&out, "controller_runtime_reconcile_time_seconds_count{controller=\"things\"}") -
-                 value_of(&out, "tidelock_passes_parked_total{controller=\"things\"}");
-    buf_fini(&out);
-    return n;
+    return (
+        unsigned)(things_metric(s, "controller_runtime_reconcile_time_seconds_count{controller=\"things\"}") -
+                  things_metric(s, "tidelock_passes_parked_total{controller=\"things\"}"));
 }
 
 // Is status.seen of Thing t this?

@@ -7,8 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/strset.h"
-#include "run/sim.h"
-#include "unit.h"
+#include "things.h"
 
 enum { SECOND = 1000, HOUR = 3600 * 1000 };
 
@@ -25,14 +24,8 @@ static const char thing_crd[] =
 
 static unsigned passes(struct sim *s)
 {
-    static const char line[] = "controller_runtime_reconcile_time_seconds_count{controller=\"things\"}";
-    struct buf out;
-    buf_init(&out, 4 << 20);
-    metrics_render(s->metrics, &out);
-    const char *at = strstr(out.data, line);
-    unsigned n = at == NULL ? 0 : (unsigned)strtod(at + sizeof line - 1, NULL);
-    buf_fini(&out);
-    return n;
+    return (unsigned)things_metric(s,
+                                   "controller_runtime_reconcile_time_seconds_count{controller=\"things\"}");
 }
 
 // Lets time pass until the next pass; ms (0: at once). NONE: none within `limit`.
