@@ -30,7 +30,7 @@ static const char grammar_functions[] =
     "string.rep|string.sub|string.byte|string.char|string.lower|string.reverse|table.insert|table.remove|"
     "table.concat|table.sort|table.maxn|math.floor|math.max|math.fmod|bit.band|bit.lshift|bit.tohex|world."
     "get|"
-    "world.list|world.children|world.child|world.log|world.data|world.now|world.secret_value|f|g|k8s.retry|"
+    "world.list|world.children|world.log|world.data|world.now|world.secret_value|f|g|k8s.retry|"
     "k8s.invalid|k8s.array|k8s.is_array|k8s.condition|k8s.event|k8s.compare|k8s.quantity|k8s.copy|k8s.merge|"
     "k8s.labels_match|json.encode|json.decode|yaml.encode|yaml.decode_all|base64.encode|base64.decode|sha256."
     "hex|"
