@@ -65,8 +65,7 @@ static const char subjects[] = "aaabbbab()()  1,2.-_%[]^$\nAB\xC3\xA9z\t0";
 
 static size_t add_piece(char *out, size_t n, const char *piece)
 {
-    memcpy(out + n, piece, strlen(piece));
-    return n + strlen(piece);
+    return (size_t)(stpcpy(out + n, piece) - out);
 }
 
 // More captures than there may be, or nearly so many.
