@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/strset.h"
+#include "kube/refusals.h"
 
 enum {
     REQUEST_MS = 10000, // nobody waits longer for a schema than for two requests
@@ -17,7 +18,6 @@ enum {
     ABSENT_MS = 2000,    // first; a new kind's document comes a little after the kind
     DOUBT_MS = 10000,    // between two looks because somebody doubts
     LAG_MS = 2000,       // a changed kind's document comes so much later than the change, at most
-    SURE_MS = 5000,      // for who waited to be sure
     VERSIONS_MAX = 2000, // group-versions asked for
 };
 
@@ -71,15 +71,16 @@ struct schemas {
     struct call *index_call;
     bool again;        // asked for while the index was under way
     uint64_t asked_ms; // the last index
-    struct loop_timer *sure_timer;
-    bool confirms; // the index under way is the one that makes sure
+    struct loop_timer *look_timer;
+    bool looks;    // because something was refused: the timer runs, or the index is under way
+    bool confirms; // the index under way is that one
     LIST_HEAD(, job) jobs;
     struct ticket *ticket;
 
     pthread_mutex_t lock; // what stands below
     struct version *versions;
-    bool wished;                                 // a message is under way
-    enum { SURE_NO, SURE_ASKED, SURE_YES } sure; // that what the documents say is what the server does
+    bool wished; // a message is under way
+    struct refusals *refusals;
     uint64_t sequence;
 };
 
@@ -113,6 +114,7 @@ static void settle(struct schemas *s, struct version *v, struct schema *schema)
     if (schema != NULL) {
         old = v->schema;
         v->schema = schema;
+        refusals_forget(s->refusals);
     }
     v->pending = v->stale = false;
     s->sequence++;
@@ -300,22 +302,42 @@ static uint64_t next_look_ms(struct schemas *s)
     return ms;
 }
 
-static void set_sure(struct schemas *s, int sure)
+// ---- being sure
+
+static void begin_look(struct schemas *s)
 {
     pthread_mutex_lock(&s->lock);
-    s->sure = sure;
-    s->sequence++;
+    bool begins = refusals_want_look(s->refusals) && !s->looks;
+    if (begins)
+        refusals_look_begins(s->refusals);
     pthread_mutex_unlock(&s->lock);
+    if (!begins)
+        return;
+    s->looks = true;
+    loop_timer_start(s->look_timer, LAG_MS);
 }
 
-// The answer, whatever it is, to the question that was put off until documents could have changed.
-static bool confirm(struct schemas *s)
+// By the next index, whatever it is, documents could have changed.
+static void on_look_timer(void *ud)
+{
+    struct schemas *s = ud;
+    if (s->index_call != NULL)
+        call_cancel(s->index_call); // it may tell of the time before
+    s->index_call = NULL;
+    s->confirms = true;
+    schemas_refresh(s);
+}
+
+static bool end_look(struct schemas *s)
 {
     if (!s->confirms)
         return false;
-    s->confirms = false;
-    set_sure(s, SURE_YES);
-    loop_timer_start(s->sure_timer, SURE_MS);
+    s->confirms = s->looks = false;
+    pthread_mutex_lock(&s->lock);
+    refusals_look_ends(s->refusals);
+    s->sequence++;
+    pthread_mutex_unlock(&s->lock);
+    begin_look(s);
     return true;
 }
 
@@ -327,7 +349,7 @@ static void on_index(void *ud, struct client_result *res)
     bool absent = res->failure != NULL && (res->failure->http == 404 || res->failure->http == 501);
     bool good = res->failure == NULL && res->doc != NULL;
     bool changed = good ? take_index(s, json_root(res->doc)) : give_up(s);
-    changed |= confirm(s);
+    changed |= end_look(s);
     loop_timer_start(s->timer, good ? next_look_ms(s) : absent ? PERIOD_MS : RETRY_MS);
     if (s->again) {
         s->again = false;
@@ -364,34 +386,6 @@ static void on_timer(void *ud)
     schemas_refresh(ud);
 }
 
-// ---- being sure
-
-static void make_sure(struct schemas *s)
-{
-    pthread_mutex_lock(&s->lock);
-    bool asked = s->sure == SURE_ASKED;
-    pthread_mutex_unlock(&s->lock);
-    if (asked && !s->confirms && !loop_timer_active(s->sure_timer))
-        loop_timer_start(s->sure_timer, LAG_MS);
-}
-
-static void on_sure_timer(void *ud)
-{
-    struct schemas *s = ud;
-    pthread_mutex_lock(&s->lock);
-    bool asked = s->sure == SURE_ASKED;
-    pthread_mutex_unlock(&s->lock);
-    if (!asked) {
-        set_sure(s, SURE_NO);
-        return;
-    }
-    if (s->index_call != NULL)
-        call_cancel(s->index_call); // it may tell of the time before
-    s->index_call = NULL;
-    s->confirms = true;
-    schemas_refresh(s);
-}
-
 // ---- asking
 
 static void on_wish(struct message *m)
@@ -410,7 +404,7 @@ static void on_wish(struct message *m)
     s->wished = false;
     pthread_mutex_unlock(&s->lock);
     schemas_refresh(s);
-    make_sure(s);
+    begin_look(s);
 }
 
 // Under the lock. The loop is to look now.
@@ -458,16 +452,17 @@ enum schemas_answer schemas_find(struct schemas *s, const struct gvk *gvk, struc
     return answer;
 }
 
-bool schemas_sure(struct schemas *s, const struct gvk *gvk)
+bool schemas_sure(struct schemas *s, const struct gvk *gvk, const char *what)
 {
+    uint64_t now_ms = clock_now_us(loop_clock(s->loop)) / 1000;
+    char *refusal = xasprintf("%s|%s", gvk->text, what);
     pthread_mutex_lock(&s->lock);
     const struct version *v = find(s, gvk->api_version);
-    bool sure = v == NULL || (s->sure == SURE_YES && !v->stale);
-    if (!sure && s->sure == SURE_NO) {
-        s->sure = SURE_ASKED;
+    bool sure = v == NULL || (refusals_sure(s->refusals, refusal, now_ms) && !v->stale);
+    if (refusals_want_look(s->refusals))
         post_wish(s);
-    }
     pthread_mutex_unlock(&s->lock);
+    free(refusal);
     return sure;
 }
 
@@ -499,7 +494,8 @@ struct schemas *schemas_new(struct client *c, void (*on_change)(void *ud), void 
     s->on_change = on_change;
     s->ud = ud;
     s->timer = loop_timer_new(s->loop, on_timer, s);
-    s->sure_timer = loop_timer_new(s->loop, on_sure_timer, s);
+    s->look_timer = loop_timer_new(s->loop, on_look_timer, s);
+    s->refusals = refusals_new();
     s->ticket = xcalloc(1, sizeof(*s->ticket));
     *s->ticket = (struct ticket){.schemas = s, .refs = 1};
     LIST_INIT(&s->jobs);
@@ -535,7 +531,8 @@ void schemas_free(struct schemas *s)
     if (--s->ticket->refs == 0)
         free(s->ticket);
     loop_timer_free(s->timer);
-    loop_timer_free(s->sure_timer);
+    loop_timer_free(s->look_timer);
+    refusals_free(s->refusals);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }

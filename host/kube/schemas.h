@@ -30,10 +30,11 @@ enum schemas_answer schemas_find(struct schemas *s, const struct gvk *gvk, struc
 void schemas_refresh(struct schemas *s);
 // The server refused what was written by a schema: perhaps that is an old one. Looks at most every 10 s.
 void schemas_doubt(struct schemas *s);
-// By the kind's document something is wrong. Is that so? A kind that changed just now takes what its document
-// of before does not know, and the server's index tells of the new one a second later. False: on_change tells
-// when it is worth to ask again, about 2 s later at most. Any thread.
-bool schemas_sure(struct schemas *s, const struct gvk *gvk);
+// By the kind's document something is wrong, `what` in words. Is that so? A kind that changed just now takes
+// what its document of before does not know, and the server's index tells of the new one a second later.
+// False: on_change tells when it is worth to ask again: in 2 s, or 4 when others have asked. True for a
+// minute after that. Any thread.
+bool schemas_sure(struct schemas *s, const struct gvk *gvk, const char *what);
 // Grows with each change of an answer: a reader that was told NOT_YET, or not sure, compares it. Any thread.
 uint64_t schemas_sequence(struct schemas *s);
 size_t schemas_bytes(struct schemas *s); // memory of what is compiled

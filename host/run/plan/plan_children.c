@@ -135,7 +135,7 @@ static int compare_child(struct plan *p, const struct plan_input *in, const stru
         r = change_child(p, in, c, json_root(doc), hash, path, e);
     json_doc_free(doc);
     buf_fini(&body);
-    return plan_type_checked(in->types, c->resource.gvk, r);
+    return plan_type_checked(in->types, c->resource.gvk, r, e);
 }
 
 static int plan_child(struct plan *p, const struct plan_input *in, const struct child *c, struct err *e)

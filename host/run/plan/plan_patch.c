@@ -95,7 +95,7 @@ static int compare_target(struct plan *p, const struct plan_input *in, const str
     json_doc_free(doc);
     buf_fini(&body);
     free(learn_id);
-    return plan_type_checked(in->types, t->resource.gvk, r);
+    return plan_type_checked(in->types, t->resource.gvk, r, e);
 }
 
 static int plan_target(struct plan *p, const struct plan_input *in, const struct target *t,

@@ -139,7 +139,7 @@ static int write_status(struct plan *p, const struct plan_input *in, const json 
     release_former(p, in, &resource);
     buf_fini(&body);
     json_doc_free(live);
-    return plan_type_checked(in->types, object_gvk(subject), r);
+    return plan_type_checked(in->types, object_gvk(subject), r, e);
 }
 
 // The script's and the host's own for it.

@@ -29,9 +29,9 @@ const struct plan_type *plan_type_of(struct plan_types *t, const struct gvk *gvk
     return p;
 }
 
-int plan_type_checked(struct plan_types *t, const struct gvk *gvk, int r)
+int plan_type_checked(struct plan_types *t, const struct gvk *gvk, int r, const struct err *e)
 {
-    if (r == -ERR_INVALID && plan_type_of(t, gvk)->node != NULL && !schemas_sure(t->schemas, gvk))
+    if (r == -ERR_INVALID && plan_type_of(t, gvk)->node != NULL && !schemas_sure(t->schemas, gvk, e->text))
         t->awaited = true;
     return r;
 }

@@ -27,6 +27,6 @@ void plan_types_fini(struct plan_types *t);
 const struct plan_type *plan_type_of(struct plan_types *t, const struct gvk *gvk);
 // What became of a check of an object by its kind's schema: returned as it is, after a refusal by a schema of
 // which it is not sure that it is the server's was noted.
-int plan_type_checked(struct plan_types *t, const struct gvk *gvk, int r);
+int plan_type_checked(struct plan_types *t, const struct gvk *gvk, int r, const struct err *e);
 
 #endif

@@ -167,9 +167,9 @@ static bool serve_widgets(void *ud, const struct fake_request *r, struct fake_re
     return true;
 }
 
-static bool sure(struct world *w)
+static bool sure(struct world *w, const char *what)
 {
-    return schemas_sure(w->s, gvk_parse("x.test/v1/Widget", NULL));
+    return schemas_sure(w->s, gvk_parse("x.test/v1/Widget", NULL), what);
 }
 
 // A document that refuses something is looked at again, twice: that of a kind that changed comes late.
@@ -179,35 +179,43 @@ static void test_sure(void **state)
     struct world *w = world_new();
     struct widget_server v = {.hash = "A", .custom = unquote(openapi_custom)};
     fake_on_request(w->fake, serve_widgets, &v);
-    assert_true(sure(w)); // nothing is known of it that could be wrong
+    assert_true(sure(w, "x")); // nothing is known of it that could be wrong
     find(w, "x.test/v1/Widget");
     run(w, 100);
     assert_int_equal(v.indexes, 1);
     uint64_t before = schemas_sequence(w->s);
     int changes = w->changes;
     for (int i = 0; i < 3; i++) { // however many ask
-        assert_false(sure(w));
+        assert_false(sure(w, "x"));
         run(w, 100);
     }
     assert_int_equal(v.indexes, 2);
     assert_true(schemas_sequence(w->s) == before);
+    assert_false(sure(w, "y")); // this came later
     run(w, 2000);
-    assert_int_equal(v.indexes, 3);
-    assert_true(sure(w));
+    assert_true(sure(w, "x"));
+    assert_false(sure(w, "y"));
     assert_true(schemas_sequence(w->s) != before);
     assert_int_equal(w->changes, changes + 1);
-    run(w, 5000);
-    assert_int_equal(v.indexes, 3); // nobody asked
-    assert_false(sure(w));          // another time is another question
+    run(w, 2000);
+    assert_true(sure(w, "x"));
+    assert_true(sure(w, "y"));
+    unsigned indexes = v.indexes;
+    run(w, 50000);
+    assert_true(sure(w, "x"));
+    assert_int_equal(v.indexes, indexes);
+    run(w, 10000);
+    assert_false(sure(w, "x")); // a minute later it is another question
     run(w, 1000);
     v.hash = "B"; // it has changed, and is told of now
     v.delay_ms = 3000;
     run(w, 2000);
-    assert_false(sure(w));
+    assert_false(sure(w, "x"));
     changes = w->changes;
     run(w, 3000);
     assert_int_equal(w->changes, changes + 1); // that what was refused is to be looked at again
     assert_int_equal(fake_request_count_of(w->fake, METHOD_GET, "?hash=B"), 1);
+    assert_false(sure(w, "x")); // nothing is known of the new one
     free(v.text);
     free(v.custom);
     world_free(w);
