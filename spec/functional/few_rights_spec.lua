@@ -119,6 +119,52 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
         assert.is_nil(plane:get("secrets", elsewhere, "far"))
     end)
 
+    it("tells what the server refused as well as why the host could not help it", function()
+        plane:apply_text [[
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: tidelock-blind}
+rules:
+- {apiGroups: [x.test], resources: [widgets], verbs: [patch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: tidelock-blind}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tidelock-blind}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
+]]
+        -- it may patch the status, and not look at it alone
+        plane.api:json("PATCH", "/apis/rbac.authorization.k8s.io/v1/clusterroles/tidelock-few",
+            [=[[{"op":"replace","path":"/rules/1/verbs","value":["patch"]}]]=], "application/json-patch+json")
+        finally(function()
+            plane:kubectl { "delete", "clusterrole,clusterrolebinding", "tidelock-blind" }
+            plane.api:json("PATCH", "/apis/rbac.authorization.k8s.io/v1/clusterroles/tidelock-few",
+                [=[[{"op":"replace","path":"/rules/1/verbs","value":["get","patch"]}]]=], "application/json-patch+json")
+        end)
+        start [[ return { status = { byName = not o.spec.none and { a = "1" } or nil } } ]]
+        local function status()
+            return plane:get("widgets", namespace, "w").status
+        end
+        eventually(10, "the status is there", function()
+            return status() and status().byName
+        end)
+        -- somebody else keeps the map, which would be left with nothing in it
+        plane.api:json("PATCH", ("/apis/x.test/v1/namespaces/%s/widgets/w/status?fieldManager=alice"):format(namespace),
+            [[{"apiVersion":"x.test/v1","kind":"Widget","metadata":{"name":"w"},"status":{"byName":{}}}]],
+            "application/apply-patch+yaml")
+        plane:patch("widgets", namespace, "w", { spec = { none = true } })
+        eventually(10, "an Event tells both", function()
+            local text = plane:events_about("w", namespace)
+            return text:find("must be of type object", 1, true) and text:find("cannot get resource", 1, true)
+                and text:find("nor could its containers be emptied first", 1, true), text
+        end)
+        plane.api:json("PATCH", "/apis/rbac.authorization.k8s.io/v1/clusterroles/tidelock-few",
+            [=[[{"op":"replace","path":"/rules/1/verbs","value":["get","patch"]}]]=], "application/json-patch+json")
+        eventually(30, "it heals with the right", function()
+            return status().byName and next(status().byName) == nil
+        end)
+    end)
+
     it("does not reach kinds that were not granted", function()
         plane:put_scripts("few", { ["few.lua"] = widgets.script("few", [[
     local secret = { apiVersion = "v1", kind = "Secret", metadata = { name = "s" }, stringData = { a = "b" } }

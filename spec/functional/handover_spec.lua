@@ -170,6 +170,51 @@ functional.describe("ownership of a field", function()
         end)
     end)
 
+    describe("of a patch", function()
+        local path
+
+        local function owner_applies(manager, n, force)
+            assert(plane.api:json("PATCH", ("%s?fieldManager=%s%s"):format(path, manager, force and "&force=true" or ""),
+                ([[{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"replicas":%d}}]]):format(n),
+                "application/apply-patch+yaml"))
+        end
+
+        local function await(n)
+            eventually(10, "it has " .. n .. " replicas", function()
+                local now = plane:get("deployments", namespace, "d").spec.replicas
+                return now == n, tostring(now)
+            end)
+        end
+
+        before_each(function()
+            path = ("/apis/apps/v1/namespaces/%s/deployments/d"):format(namespace)
+            plane:create("deployments", namespace, { metadata = { name = "d" }, spec = {
+                replicas = 4, selector = { matchLabels = { app = "d" } }, template = { metadata = { labels = { app = "d" } },
+                spec = { containers = { { name = "c", image = "i" } } } } } })
+            put [[ return { patch = { { force = true, object = { apiVersion = "apps/v1", kind = "Deployment",
+                metadata = { name = "d" }, spec = { replicas = o.spec.replicas, minReadySeconds = 1 } } } } }]]
+            start()
+            create("w", { replicas = 3 })
+            await(3)
+        end)
+
+        it("goes back to its default when nobody else has set it, replicas too", function()
+            set("w", { replicas = functional.null })
+            await(1)
+            assert.equal(1, plane:get("deployments", namespace, "d").spec.minReadySeconds)
+        end)
+
+        it("stays as it is when somebody else has applied it", function()
+            owner_applies("helm", 3)
+            set("w", { replicas = functional.null })
+            process.sleep(1.5)
+            await(3)
+            owner_applies("helm", 5) -- no conflict
+            process.sleep(1)
+            await(5)
+        end)
+    end)
+
     it("that is any other goes in two steps: the other sets it, then the script leaves it out", function()
         put [[ return { apply = { cm("c", o.spec.data) } }]]
         start()

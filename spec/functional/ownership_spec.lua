@@ -162,6 +162,54 @@ data: {key: v, legacy: old}
             assert.equal("v", stays.data.key)
         end)
 
+        it("keeps the status that its manager wrote, and who may go on writing it", function()
+            local path = ("/apis/x.test/v1/namespaces/%s/widgets"):format(namespace)
+            local function write_status(manager, status)
+                assert(plane.api:json("PATCH", path .. "/c/status?fieldManager=" .. manager, { status = status },
+                    "application/merge-patch+json"))
+            end
+            local function of_status(object)
+                local found = {}
+                for _, entry in ipairs(object.metadata.managedFields) do
+                    if entry.subresource == "status" then
+                        found[#found + 1] = entry.manager .. " " .. entry.operation
+                    end
+                end
+                table.sort(found)
+                return found
+            end
+            assert(plane.api:json("POST", path .. "?fieldManager=host-0.1", { apiVersion = "x.test/v1", kind = "Widget",
+                metadata = { name = "c", labels = { child = "yes" } }, spec = { m = { key = "v", legacy = "old" } } }))
+            write_status("host-0.1", { phase = "Up", count = 1 })
+            write_status("alice", { byName = { a = "hers" } })
+            put [[ return { apply = { { object = child("Widget", "c", o.spec), adopt = { "host-0.1" } } } }]]
+            start()
+            create("w", { m = { key = "v" } })
+            local taken = eventually(10, "it is taken over", function()
+                local now = plane:get("widgets", namespace, "c")
+                return not now.spec.m.legacy and now
+            end)
+            assert.same({ key = "v" }, taken.spec.m)
+            assert.same({ phase = "Up", count = 1, byName = { a = "hers" } }, taken.status)
+            assert.same({ "alice Update", "host-0.1 Update" }, of_status(taken))
+            assert.equal(2, #writes_to("c", "patch"), functional.audit.describe(writes_to "c"))
+            process.sleep(0.5)
+            mark = plane.audit:mark()
+            for i = 2, 5 do -- it goes on as it did
+                write_status("host-0.1", { count = i })
+                process.sleep(0.3)
+            end
+            assert.equal(0, #writes_to "c", functional.audit.describe(writes_to "c"))
+            set("w", { m = { key = "w" } })
+            eventually(10, "the script's fields follow", function()
+                return plane:get("widgets", namespace, "c").spec.m.key == "w"
+            end)
+            local now = plane:get("widgets", namespace, "c")
+            assert.same({ phase = "Up", count = 5, byName = { a = "hers" } }, now.status)
+            assert.same({ "alice Update", "host-0.1 Update" }, of_status(now))
+            assert.equal(0, #host:log_matching "pass failed", host:log_text())
+        end)
+
         it("is applied again when its managedFields were lost", function()
             put [[ return { apply = { cm("c", o.spec.data) } }]]
             start()

@@ -167,6 +167,77 @@ functional.describe("refusals", function()
         end
     end)
 
+    it("of a field are none when its kind gets it together with the script", function()
+        local group = "grows" .. namespace:match "%-(.*)" .. ".test"
+        local function kind(fields)
+            return ([[
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: grows.GROUP}
+spec:
+  group: GROUP
+  scope: Namespaced
+  names: {plural: grows, singular: grow, kind: Grow}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, properties: {
+      spec: {type: object, properties: {%s}}, status: {type: object, properties: {%s}}}}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: GROUP}
+rules:
+- {apiGroups: [GROUP], resources: ["*"], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: GROUP}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: GROUP}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
+]]):format(fields, fields):gsub("GROUP", group)
+        end
+        local function put(fields)
+            plane:put_scripts("grow", { ["grow.lua"] = ([[
+return { name = "grow", subject = "GROUP/v1/Grow", selector = "!child", reconcile = function(o)
+  return { apply = { { apiVersion = "GROUP/v1", kind = "Grow", metadata = { name = "child", labels = { child = "yes" } },
+    spec = { %s } } }, status = { %s } }
+end }]]):format(fields, fields):gsub("GROUP", group) })
+        end
+        local path = ("/apis/%s/v1/namespaces/%s/grows"):format(group, namespace)
+        local function await(wanted)
+            eventually(20, "the child and the status have what is wanted", function()
+                local child, parent = plane.api:json("GET", path .. "/child"), plane.api:json("GET", path .. "/g")
+                assert.same(wanted, child and child.spec)
+                assert.same(wanted, parent.status)
+                return true
+            end)
+        end
+        plane:apply_text((kind "old: {type: string}"))
+        plane:kubectl { "wait", "--for=condition=Established", "crd/grows." .. group, "--timeout=30s" }
+        put [[old = "1"]]
+        host = functional.host.start { plane = plane }
+        host:await_ready()
+        eventually(20, "the kind is served", function()
+            return plane.api:json("POST", path, { apiVersion = group .. "/v1", kind = "Grow", metadata = { name = "g" } })
+        end)
+        await { old = "1" }
+        process.sleep(3) -- its document is there by now, and no longer looked for
+        for i = 1, 3 do
+            plane:apply_text((kind(("old: {type: string}, new%d: {type: integer}"):format(i))))
+            put(([[new%d = %d]]):format(i, i))
+            await { ["new" .. i] = i }
+        end
+        assert.equal(0, #host:log_matching "field not declared", host:log_text())
+        assert.equal(0, #host:log_matching "pass failed", host:log_text())
+        put [[never = true]] -- what it really does not have is told
+        host:await_log(10, "pass failed", "apply[1].spec.never: field not declared in schema")
+        plane:kubectl { "delete", "crd", "grows." .. group }
+        plane:kubectl { "delete", "clusterrole,clusterrolebinding", group }
+    end)
+
     it("of changes that are not possible are told, back off, and leave the siblings alone", function()
         start(immutable)
         for name in pairs(immutable) do

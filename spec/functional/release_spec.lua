@@ -169,6 +169,29 @@ functional.describe("what is given back", function()
             assert.truthy(complained:find("no inventory of script tidelock-system/old", 1, true), complained)
         end)
 
+        it("are not those of a script for another kind, which is refused before anything is touched", function()
+            functional.host.stop_all()
+            plane:put_scripts("maps", { ["maps.lua"] = [[
+return { name = "maps", subject = "v1/ConfigMap", selector = "kind=map", reconcile = function() return {} end,
+  finalize = function() return { done = true } end }]] })
+            plane:create("configmaps", namespace, { metadata = { name = "m", labels = { kind = "map" } } })
+            start()
+            eventually(10, "it has subjects", function()
+                return plane:get("configmaps", namespace, "m").metadata.finalizers
+            end)
+            functional.host.stop_all()
+            local mark = plane.audit:mark()
+            for _, flags in ipairs { { "--dry-run" }, {} } do
+                local code, printed, complained = release("old", "--adopt-by", "maps", unpack(flags))
+                assert.equal(1, code, printed)
+                assert.truthy(complained:find("maps: its subjects are of kind ConfigMap, those of tidelock-system/old of kind "
+                    .. "cache.example.com/Memcached", 1, true), complained)
+                assert.truthy(complained:find("leave --adopt-by out", 1, true), complained)
+            end
+            assert.equal(0, #plane.audit:writes_since(mark))
+            plane:patch("configmaps", namespace, "m", { metadata = { finalizers = functional.null } })
+        end)
+
         it("are another script's, which has nothing to change", function()
             functional.host.stop_all()
             local code, printed, complained = release("old", "--adopt-by", "new")
