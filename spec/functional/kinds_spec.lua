@@ -1,8 +1,10 @@
 --- Every kind that a Kubernetes server has built in, on its way through a script: what was read and is returned is the same
 -- JSON value, member for member and number for number. The script returns each object as the `spec` of a Plain, whose
--- schema takes anything; the spec reads both texts from the server.
+-- schema takes anything; the spec reads both texts from the server. First objects of the cluster, then random ones of all
+-- kinds in its OpenAPI documents, which few servers would take for what they say they are: these are read from Plains, too.
 -- luacheck: no max string line length
 local functional = require "spec.functional.support"
+local random_object = require "spec.functional.support.random_object"
 local widgets, eventually = functional.widgets, functional.eventually
 
 -- For each kind something to read, with what its fields can hold: empty and null values, quantities, numbers that are
@@ -269,6 +271,11 @@ functional.describe("the built-in kinds", function()
         widgets.remove(plane)
     end)
 
+    after_each(function()
+        functional.host.stop_all()
+        widgets.clean(plane)
+    end)
+
     it("go through a script unchanged", function()
         plane:put_scripts("kinds", { ["kinds.lua"] = widgets.script("kinds", [[
     local object = world.get(o.spec.kind, o.spec.name, o.spec.namespace)
@@ -304,5 +311,84 @@ functional.describe("the built-in kinds", function()
             end)
         end
         assert.equal(0, #host:log_matching "pass failed", host:log_text():sub(-2000))
+    end)
+
+    -- The OpenAPI documents of what the server has built in.
+    local function documents()
+        local found = {}
+        for path in pairs(plane.api:json("GET", "/openapi/v3").paths) do
+            local group = path:match "^apis/([^/]+)/[^/]+$"
+            if path == "api/v1" or group and (group:find "%.k8s%.io$" or not group:find(".", 1, true)) then
+                found[#found + 1] = path
+            end
+        end
+        table.sort(found)
+        for i, path in ipairs(found) do
+            found[i] = assert(plane.api:json("GET", "/openapi/v3/" .. path), path)
+        end
+        return found
+    end
+
+    -- A random one as the server gives it back, with its defaults and what it normalises, if it takes it.
+    local function as_served(document, kind, name)
+        for _, each in ipairs(kinds) do
+            if each.id == kind.api_version .. "/" .. kind.kind then
+                local where = each.path .. (each.namespaced and "/namespaces/" .. namespace or "") .. "/" .. each.plural
+                local text = random_object.make(document, kind, { name = name })
+                local status, answer = plane.api:request("POST", where .. "?dryRun=All", text, "application/json")
+                return status == 201 and answer or nil
+            end
+        end
+    end
+
+    it("go through a script unchanged when they are random ones, made of their schemas", function()
+        random_object.seed "spec/functional/kinds_spec.lua"
+        plane:put_scripts("kinds", { ["kinds.lua"] = widgets.script("kinds", [[
+    local apply = {}
+    for _, name in ipairs(o.spec.names) do
+      apply[#apply + 1] = child("Plain", "copy-" .. name, world.get("x.test/v1/Plain", name, o.metadata.namespace).spec)
+    end
+    return { apply = apply }]]) })
+        host = functional.host.start { plane = plane, args = { "--script-cpu", "60s" } }
+        host:await_ready()
+
+        local count, of_server, seen, names = 0, 0, {}, {}
+        for _, document in ipairs(documents()) do
+            for _, kind in ipairs(random_object.kinds(document)) do
+                local id = kind.api_version .. "/" .. kind.kind
+                seen[id] = true
+                for _ = 1, 4 do
+                    count = count + 1
+                    local name = ("r-%d"):format(count)
+                    local answer = as_served(document, kind, name)
+                    of_server = of_server + (answer and 1 or 0)
+                    names[#names + 1] = name
+                    plane:create("plains", namespace, ('{"apiVersion":"x.test/v1","kind":"Plain","metadata":{"name":"%s"},"spec":%s}')
+                        :format(name, answer or random_object.make(document, kind)))
+                end
+            end
+        end
+        for _, kind in ipairs(kinds) do
+            assert(seen[kind.id], kind.id .. " is in no document")
+        end
+        for from = 1, #names, 20 do
+            plane:create("widgets", namespace, widgets.object("Widget", "random-" .. from,
+                { names = { unpack(names, from, math.min(from + 19, #names)) } }))
+        end
+        local bytes = 0
+        for _, name in ipairs(names) do
+            local original = canonical(plane:text("plains", namespace, name)):match '"spec":({.*)}$'
+            bytes = bytes + #original
+            eventually(30, name .. " is copied as it is", function()
+                local status, text = plane.api:request("GET", ("/apis/x.test/v1/namespaces/%s/plains/copy-%s"):format(namespace, name))
+                local copy = status == 200 and canonical(text):match '"spec":({.*)}$'
+                return original == copy, ("%s\n%s\n%s"):format(original, copy, host:log_text():sub(-600))
+            end)
+        end
+        assert.equal(0, #host:log_matching "pass failed", host:log_text():sub(-2000))
+        print(("%d objects of %d kinds, %d of them with the server's defaults, %d bytes: the same"):format(count, count / 4,
+            of_server, bytes))
+        assert.is_true(count / 4 >= #kinds)
+        assert.is_true(of_server > 5, of_server .. " were taken by the server")
     end)
 end)

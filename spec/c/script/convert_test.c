@@ -9,10 +9,10 @@
 #include <lualib.h>
 
 #include "base/buf.h"
-#include "base/random.h"
 #include "script/convert.h"
 #include "script/failure.h"
 #include "script/native.h"
+#include "script/seed.h"
 
 static lua_State *new_state(void)
 {
@@ -424,7 +424,9 @@ static void test_random_values_survive(void **state)
     enum { ROUNDS = 5000 };
     lua_State *L = *state;
     struct random r;
-    random_init(&r, 20240605);
+    const uint64_t seed = seed_get();
+    seed_announce(seed, NULL, 0);
+    random_init(&r, seed);
     for (int i = 0; i < ROUNDS; i++) {
         struct buf text;
         struct json_writer w;
