@@ -68,15 +68,15 @@ static int spend(struct yaml_builder *b, size_t n, struct yaml_place at)
     return 0;
 }
 
+// A buffer may have one byte more than its text at most.
 static size_t in_use(const struct yaml_builder *b)
 {
-    return b->held + b->out.cap + b->key.cap;
+    return b->held + b->out.cap + b->key.cap + 2;
 }
 
 size_t yaml_build_left(const struct yaml_builder *b)
 {
-    size_t used = in_use(b) + 2; // a buffer takes a byte more than its text
-    return used < b->max ? b->max - used : 0;
+    return in_use(b) < b->max ? b->max - in_use(b) : 0;
 }
 
 static size_t grown(const struct buf *b, size_t left, size_t max)
@@ -89,9 +89,9 @@ int yaml_build_hold(struct yaml_builder *b, size_t n, struct yaml_place at)
     b->held += n;
     if (in_use(b) > b->peak)
         b->peak = in_use(b);
-    size_t left = yaml_build_left(b);
-    if (left == 0)
+    if (in_use(b) > b->max)
         return refuse(b, ERR_LIMIT, at, "the documents take too much memory");
+    size_t left = yaml_build_left(b);
     b->out.max = grown(&b->out, left, b->text_max);
     b->key.max = grown(&b->key, left, b->text_max);
     return 0;

@@ -167,9 +167,10 @@ end
 
 -- --- the globals of such a script ----------------------------------------------------------------------------------
 
+-- luacheck: read globals rawlen
 local plain = {
   _VERSION = _VERSION, assert = assert, error = error, getmetatable = getmetatable, ipairs = ipairs, next = next,
-  pairs = pairs, pcall = pcall, rawequal = rawequal, rawget = rawget, rawset = rawset, select = select,
+  pairs = pairs, pcall = pcall, rawequal = rawequal, rawget = rawget, rawlen = rawlen, rawset = rawset, select = select,
   setmetatable = setmetatable, tonumber = tonumber, tostring = tostring, type = type, unpack = unpack, xpcall = xpcall,
 }
 

@@ -130,6 +130,10 @@ function World.secret_value(name, options) end
 ---@class tidelock.Retry
 ---@field kind "exponential"|"fast_slow"|"fixed"
 
+---@class tidelock.Limits
+---@field cpu? tidelock.Duration CPU time of a pass; default 100 ms
+---@field memory? string|number a size such as "32Mi", or bytes; default 16 MiB
+
 ---@class tidelock.Script
 ---@field name? string a DNS label; default: the file's stem
 ---@field subject tidelock.Kind
@@ -143,3 +147,4 @@ function World.secret_value(name, options) end
 ---@field workers? integer
 ---@field resync? tidelock.Duration
 ---@field retry? tidelock.Retry
+---@field limits? tidelock.Limits

@@ -101,6 +101,13 @@ functional.describe("wrong settings", function()
         assert.truthy(host:log_text():find("--no-such-option", 1, true))
     end)
 
+    it("ceilings of a pass that make no sense", function()
+        refused({ args = { "--max-pass-cpu", "50ms" } }, "--max-pass-cpu 50ms", "from 100ms to 1m")
+        refused({ args = { "--max-pass-memory", "64MB" } }, "--max-pass-memory 64MB", "from 16Mi to 1Gi")
+        refused({ args = { "--max-pass-cpu", "20s" } }, "--max-pass-cpu must not be more than --script-cpu")
+        refused({ args = { "--script-cpu", "1s", "--max-pass-cpu", "1001ms" } }, "--max-pass-cpu must not be more")
+    end)
+
     it("a folder of scripts that does not exist", function()
         refused({ args = { "--scripts", "/nonexistent/scripts" } }, "--scripts", "/nonexistent/scripts")
     end)

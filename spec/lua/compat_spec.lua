@@ -225,8 +225,8 @@ return found
     local found = run("return { status = { found = old.run('look') } }", { files = files }).status.found
     assert.same({
       "_G", "_VERSION", "assert", "bit", "error", "getmetatable", "ipairs", "math", "next", "os", "os.clock", "os.date",
-      "os.difftime", "os.time", "pairs", "pcall", "print", "rawequal", "rawget", "rawset", "require", "select",
-      "setmetatable", "string", "table", "tonumber", "tostring", "type", "unpack", "xpcall",
+      "os.difftime", "os.time", "pairs", "pcall", "print", "rawequal", "rawget", "rawlen", "rawset", "require",
+      "select", "setmetatable", "string", "table", "tonumber", "tostring", "type", "unpack", "xpcall",
     }, found)
   end)
 

@@ -171,6 +171,20 @@ describe("the kit", function()
     end)
   end)
 
+  it("gives a pass the budget that the script asks for, or the one of the test", function()
+    local function with(limits, body)
+      return assert(kit.compile(([[
+        return { subject = "example.com/v1/Widget", limits = { %s }, reconcile = function() %s end }]]):format(limits, body)))
+    end
+    local loop = "local n = 0 for i = 1, 2500000 do n = n + i % 7 end return { status = { n = n } }"
+    assert.equal("deadline", with("", loop):reconcile(widget).how)
+    assert.equal("ok", with("cpu = '250ms'", loop):reconcile(widget).how)
+    assert.equal("deadline", with("cpu = '250ms'", loop):reconcile(widget, { limits = { cpu_us = 1000 } }).how)
+    local hold = "local t = {} for i = 1, 24 do t[i] = ('x'):rep(2^20 - 100) .. i end return { status = { n = #t } }"
+    assert.equal("memory", with("", hold):reconcile(widget).how)
+    assert.equal("ok", with("memory = '48Mi'", hold):reconcile(widget).how)
+  end)
+
   it("loads modules, and refuses what the host refuses", function()
     local script = assert(kit.compile([[
       local lib = require "lib"

@@ -315,6 +315,37 @@ static void test_big_containers(void **state)
     buf_fini(&down);
 }
 
+// With exactly what it takes it is read, with less it is not, and what it takes is about what it weighs.
+static void test_memory_is_bounded(void **state)
+{
+    (void)state;
+    enum { COUNT = 50000 };
+    struct buf text;
+    struct json_doc *doc;
+    struct err e;
+    size_t memory, less;
+    buf_init(&text, 1 << 20);
+    for (int i = 0; i < COUNT; i++)
+        buf_add_str(&text, i == 0 ? "[1" : ",1");
+    buf_add_char(&text, ']');
+    assert_int_equal(json_parse_within(text.data, text.len, SIZE_MAX, &doc, &memory, &e), 0);
+    json_doc_free(doc);
+    assert_true(memory >= COUNT * 16 && memory <= COUNT * 16 * 3);
+    assert_int_equal(json_parse_within(text.data, text.len, memory, &doc, &less, &e), 0);
+    assert_int_equal(json_count(json_root(doc)), COUNT);
+    assert_int_equal(less, memory);
+    json_doc_free(doc);
+    for (size_t max = 0; max < memory; max += memory / 50 + 1) {
+        doc = NULL;
+        assert_int_equal(json_parse_within(text.data, text.len, max, &doc, &less, &e), -ERR_LIMIT);
+        assert_null(doc);
+        assert_true(less > max);
+    }
+    assert_int_equal(json_parse_within("[1,", 3, memory, &doc, &less, &e), -ERR_PARSE);
+    assert_true(less <= memory);
+    buf_fini(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,7 +354,7 @@ int main(void)
         cmocka_unit_test(test_errors_say_where),         cmocka_unit_test(test_depth),
         cmocka_unit_test(test_depth_fits_a_small_stack), cmocka_unit_test(test_equal_and_hash),
         cmocka_unit_test(test_equal_is_not_exponential), cmocka_unit_test(test_big_containers),
-
+        cmocka_unit_test(test_memory_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -187,13 +187,46 @@ static void test_compare(void **state)
     }
 }
 
+static void test_whole_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t n;
+        const char *written;
+    } rows[] = {
+        {"0", 0, "0"},
+        {"16Mi", 16 << 20, "16Mi"},
+        {"16384Ki", 16 << 20, "16Mi"},
+        {"1k", 1000, "1000"},
+        {"1500m", 0, NULL},
+        {"2000m", 2, "2"},
+        {"-1", 0, NULL},
+        {"-0", 0, "0"},
+        {"1.5Ki", 1536, "1536"},
+        {"16MB", 0, NULL},
+        {"", 0, NULL},
+        {"1536Mi", 1536ull << 20, "1536Mi"},
+        {"8Ei", INT64_MAX, "9223372036854775807"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t n = 77;
+        char text[QUANTITY_TEXT_MAX];
+        assert_int_equal(quantity_whole(rows[i].text, &n), rows[i].written != NULL ? 0 : -ERR_PARSE);
+        assert_int_equal(n, rows[i].written != NULL ? rows[i].n : 77);
+        if (rows[i].written == NULL)
+            continue;
+        quantity_format(text, n);
+        assert_string_equal(text, rows[i].written);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_canonical),
-        cmocka_unit_test(test_canonical_in_lists_of_resources),
-        cmocka_unit_test(test_invalid),
-        cmocka_unit_test(test_compare),
+        cmocka_unit_test(test_canonical),     cmocka_unit_test(test_canonical_in_lists_of_resources),
+        cmocka_unit_test(test_invalid),       cmocka_unit_test(test_compare),
+        cmocka_unit_test(test_whole_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -427,6 +427,50 @@ static void test_from_json(void **state)
     buf_fini(&yaml);
 }
 
+static int add_to(void *ud, const char *doc, size_t doc_len, size_t line, struct err *why)
+{
+    (void)line, (void)why;
+    return buf_add(ud, doc, doc_len);
+}
+
+// Keys, anchors, aliases, merges, long texts and JSON: with what it takes the text is read, with less it is
+// not, and the result is the same.
+static void test_memory_is_bounded(void **state)
+{
+    (void)state;
+    static const char *const heads[] = {"{\"a\": [1, 2, 3]}\n---\n", ""};
+    for (int h = 0; h < 2; h++) {
+        struct buf text, want, got;
+        size_t memory, less;
+        buf_init(&text, 1 << 20);
+        buf_init(&want, 1 << 20);
+        buf_init(&got, 1 << 20);
+        buf_add_str(&text, heads[h]);
+        for (int i = 0; i < 500; i++)
+            buf_addf(&text, "key%d: &a%d {x: %d, y: [a, b]}\n", i, i, i);
+        buf_add_str(&text, "merged:\n  <<: [*a1, *a2]\n  z: *a3\nlong: \"");
+        for (int i = 0; i < 5000; i++)
+            buf_add_str(&text, "\\u0001");
+        buf_add_str(&text, "\"\n");
+        assert_int_equal(yaml_to_json_within(text.data, text.len, SIZE_MAX, add_to, &want, &memory, &e), 0);
+        assert_true(memory >= text.len && memory <= 1 << 20);
+        assert_int_equal(yaml_to_json_within(text.data, text.len, memory, add_to, &got, &less, &e), 0);
+        assert_int_equal(less, memory);
+        assert_string_equal(got.data, want.data);
+        for (size_t max = 0; max < memory; max += memory / 200 + 1) {
+            buf_reset(&got);
+            int r = yaml_to_json_within(text.data, text.len, max, add_to, &got, &less, &e);
+            assert_true(r == -ERR_LIMIT ? less > max : r == 0 && less <= max);
+            assert_true(r == 0 || max < memory);
+        }
+        assert_int_equal(yaml_to_json_within(text.data, text.len, memory / 2, add_to, &got, &less, &e),
+                         -ERR_LIMIT);
+        buf_fini(&text);
+        buf_fini(&want);
+        buf_fini(&got);
+    }
+}
+
 static void test_round_trips(void **state)
 {
     (void)state;
@@ -481,6 +525,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bytes_that_are_no_text, setup, teardown),
         cmocka_unit_test_setup_teardown(test_from_json, setup, teardown),
         cmocka_unit_test_setup_teardown(test_round_trips, setup, teardown),
+        cmocka_unit_test(test_memory_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,6 +83,35 @@ static void test_limits(void **state)
     arena_free(a);
 }
 
+// What others hold for the state counts like its own blocks.
+static void test_memory_from_elsewhere(void **state)
+{
+    (void)state;
+    struct arena *a = arena_new();
+    assert_true(arena_left(a) == SIZE_MAX);
+    told = 0;
+    arena_limit(a, 100000, 1000000, on_soft, NULL);
+    size_t left = arena_left(a);
+    void *p = arena_alloc(a, NULL, 0, 60000);
+    arena_add(a, 60000);
+    assert_int_equal(told, 1);
+    assert_true(arena_live(a) >= 120000);
+    assert_true(arena_left(a) <= left - 60000);
+    assert_null(arena_alloc(a, NULL, 0, left - 60000 + 1));
+    arena_sub(a, 60000);
+    arena_add(a, 60000); // it was below 75 % in between
+    assert_int_equal(told, 2);
+    arena_add(a, arena_left(a));
+    assert_int_equal(arena_left(a), 0);
+    assert_null(arena_alloc(a, NULL, 0, 70000));
+    assert_true(arena_peak(a) <= 1000000);
+    arena_alloc(a, p, 60000, 0);
+    arena_reset(a, 0);
+    assert_int_equal(arena_live(a), 0);
+    assert_true(arena_left(a) == SIZE_MAX);
+    arena_free(a);
+}
+
 static void test_image_comes_back(void **state)
 {
     (void)state;
@@ -155,6 +184,7 @@ int main(void)
         cmocka_unit_test(test_blocks_keep_their_bytes),
         cmocka_unit_test(test_freed_blocks_are_reused),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_memory_from_elsewhere),
         cmocka_unit_test(test_image_comes_back),
         cmocka_unit_test(test_ordinals_are_the_order_of_making),
     };

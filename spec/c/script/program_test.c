@@ -45,7 +45,8 @@ static void test_reads_the_table(void **state)
         "changed = {'spec.replicas'}, finalize = function() end, finalize_timeout = '1h', finalize_abandon = "
         "true,\n"
         "resync = 90, workers = 2, service_account = 'sa', crd = {}, index = {node = 'spec.nodeName'},\n"
-        "retry = {kind = 'fast_slow', base = '1s', max = '10s', fast_attempts = 3, jitter = true}}",
+        "retry = {kind = 'fast_slow', base = '1s', max = '10s', fast_attempts = 3, jitter = true},\n"
+        "limits = {cpu = '250ms', memory = '32Mi'}}",
         &p, &e);
     assert_string_equal(e.text, "");
     assert_int_equal(r, 0);
@@ -68,6 +69,9 @@ static void test_reads_the_table(void **state)
     assert_int_equal(s->retry.max_us, 10000000);
     assert_int_equal(s->retry.fast_attempts, 3);
     assert_true(s->retry.jitter);
+    assert_int_equal(s->limits.cpu_us, 250000);
+    assert_int_equal(s->limits.memory, 32 << 20);
+    assert_string_equal(program_file_name(p), "web.lua");
     assert_int_equal(strlen(program_hash(p)), 16);
     program_unref(program_ref(p));
     program_unref(p);
@@ -141,6 +145,15 @@ static void test_errors_of_tables(void **state)
     expect_table_error("retry = {fast_attempts = 3}", "retry.fast_attempts: is for kind = \"fast_slow\"");
     expect_table_error("retry = {kind = 'fixed', base = '1s', max = '2s'}", "retry.max: kind = \"fixed\"");
     expect_table_error("retry = {bse = '2s'}", "retry.bse: unknown key; did you mean 'base'?");
+    expect_table_error("limits = '1s'", "limits: expected a table");
+    expect_table_error("limits = {cpus = '1s'}", "limits.cpus: unknown key; did you mean 'cpu'?");
+    expect_table_error("limits = {cpu = '0s'}", "limits.cpu: expected a duration above zero");
+    expect_table_error("limits = {cpu = '10us'}", "limits.cpu: expected 1ms or more");
+    expect_table_error("limits = {memory = '32MB'}", "limits.memory: expected a size from \"1Mi\"");
+    expect_table_error("limits = {memory = '1023Ki'}", "limits.memory: expected a size from \"1Mi\"");
+    expect_table_error("limits = {memory = -1}", "limits.memory: expected a size from \"1Mi\"");
+    expect_table_error("limits = {memory = 0 / 0}", "limits.memory: expected a size from \"1Mi\"");
+    expect_table_error("limits = {memory = {}}", "limits.memory: expected a size from \"1Mi\"");
     expect_table_error("crd = 'x'", "crd: expected a table");
 }
 
