@@ -9,7 +9,8 @@ local DEPTH, VALUES = 12, 300
 local texts = {
     "", "a", " ", "1", "012", "1e3", "true", "no", "null", "~", "1.5Gi", "1500m", "25%", "/a/b",
     "https://h.test/p?a=b&c=d#e",
-    "a: b # c\n- d\n---\n", "line\nline\n", "\ttab\r\n", [["quotes" 'of' \kinds]], "\195\164\226\128\168\194\133", "\240\159\152\128", "\127",
+    "a: b # c\n- d\n---\n", "line\nline\n", "\ttab\r\n", [["quotes" 'of' \kinds]], "\195\164\226\128\168\194\133", "\240\159\152\128",
+    "\127",
     "a\0b", "2026-01-02T03:04:05Z", "*", "&a", "!!str x", "%YAML", ("long"):rep(300),
 }
 local keys = { "a", "b", "x.test/key", "0", "1", "true", "null", "~", "a: b", "- c", "\195\164", "with space", "'", "#", "a.b", "" }
