@@ -53,15 +53,22 @@ struct call_h2 {
     struct h2_conn *conn;    // NULL: it is not there
     TAILQ_ENTRY(call) entry; // of its connection
     int32_t stream;          // 0: not submitted
+    int tries;               // connections that it was put on
     bool over;               // waits for its report
+    bool sent;               // its header has gone out
+    bool headed;             // the answer's header is complete
+    bool ended;              // the whole answer is
     bool closed;             // the stream is, with
     uint32_t reset;          // this code of HTTP/2
+    bool broken;             // it was our side that closed it so: the answer breaks the rules
     bool refused;            // the server has not begun with it
     size_t body_sent;
+    uint64_t sent_ms;
     struct loop_timer *timer; // its time
     // of the answer:
     char *content_type, *retry_after, *warning; // or NULL
     struct gunzip *gunzip;
+    char *encoding; // one that we can not undo, or NULL
 };
 TAILQ_HEAD(h2_calls, call);
 

@@ -1,7 +1,6 @@
 #include "io/curl_link.h"
 
 #include <stdlib.h>
-#include <sys/socket.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -14,7 +13,6 @@ struct curl_link {
     struct curl_drive *drive;
     CURL *easy;
     struct material *material;
-    int fd;
     bool http2;
     struct loop_fd *watcher; // once it is up
     char detail[CURL_ERROR_SIZE];
@@ -26,12 +24,21 @@ static void on_ready(void *ud, int what)
     l->cb.on_ready(l->cb.ud, what);
 }
 
+static void link_failed(struct curl_link *l, CURLcode result)
+{
+    struct err e;
+    curl_problem_describe_connection(l->t, l->easy, l->detail, result, &e);
+    l->cb.on_failed(l->cb.ud, &e);
+}
+
 static void link_is_up(struct curl_link *l)
 {
     curl_socket_t fd = CURL_SOCKET_BAD;
     curl_easy_getinfo(l->easy, CURLINFO_ACTIVESOCKET, &fd);
-    ASSERT(fd != CURL_SOCKET_BAD);
-    l->fd = fd;
+    if (fd == CURL_SOCKET_BAD) { // libcurl has closed it again
+        link_failed(l, CURLE_RECV_ERROR);
+        return;
+    }
     l->watcher = loop_fd_new(l->t->loop, fd, on_ready, l);
     loop_fd_want(l->watcher, LOOP_READ);
     l->cb.on_up(l->cb.ud, l->http2);
@@ -44,13 +51,10 @@ static void act(void *ud, curl_socket_t fd, int events)
     CURLcode result;
     if (curl_drive_next_done(l->drive, &result) == NULL)
         return;
-    if (result == CURLE_OK) {
+    if (result == CURLE_OK)
         link_is_up(l);
-        return;
-    }
-    struct err e;
-    curl_problem_describe_connection(l->t, l->easy, l->detail, result, &e);
-    l->cb.on_failed(l->cb.ud, &e);
+    else
+        link_failed(l, result);
 }
 
 static int on_socket(void *ud, curl_socket_t fd, curlsocktype purpose)
@@ -132,9 +136,4 @@ int curl_link_send(struct curl_link *l, const void *data, size_t size, size_t *r
     CURLcode result = curl_easy_send(l->easy, data, size, &n);
     *ret = result == CURLE_OK ? n : 0;
     return moved(l, result, false, e);
-}
-
-void curl_link_shut(struct curl_link *l)
-{
-    shutdown(l->fd, SHUT_RDWR);
 }

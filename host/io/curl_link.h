@@ -24,6 +24,5 @@ void curl_link_want(struct curl_link *l, int what); // bit set of LOOP_READ, LOO
 // sent must be offered again in the same place.
 int curl_link_recv(struct curl_link *l, void *data, size_t size, size_t *ret, struct err *e);
 int curl_link_send(struct curl_link *l, const void *data, size_t size, size_t *ret, struct err *e);
-void curl_link_shut(struct curl_link *l); // the next recv finds the end
 
 #endif

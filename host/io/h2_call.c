@@ -82,11 +82,10 @@ int h2_call_submit(struct call *x, nghttp2_session *s)
 
 void h2_call_detach(struct call *x, nghttp2_session *s)
 {
-    if (x->h2.stream == 0 || x->h2.closed)
+    if (x->h2.stream == 0 || x->h2.over)
         return;
     nghttp2_session_set_stream_user_data(s, x->h2.stream, NULL);
     nghttp2_submit_rst_stream(s, NGHTTP2_FLAG_NONE, x->h2.stream, NGHTTP2_CANCEL);
-    x->h2.stream = 0;
 }
 
 static void forget(char **text)
@@ -100,12 +99,13 @@ void h2_call_reset(struct call *x)
     x->h2.stream = 0;
     x->h2.body_sent = 0;
     x->h2.reset = 0;
-    x->h2.closed = x->h2.refused = false;
+    x->h2.sent = x->h2.headed = x->h2.ended = x->h2.closed = x->h2.broken = x->h2.refused = false;
     x->status = 0;
     buf_reset(&x->answer);
     forget(&x->h2.content_type);
     forget(&x->h2.retry_after);
     forget(&x->h2.warning);
+    forget(&x->h2.encoding);
     gunzip_free(x->h2.gunzip);
     x->h2.gunzip = NULL;
 }
@@ -115,29 +115,52 @@ static bool is_named(const uint8_t *name, size_t n, const char *text)
     return n == strlen(text) && memcmp(name, text, n) == 0;
 }
 
+static bool is_word(const uint8_t *value, size_t n, const char *text)
+{
+    return n == strlen(text) && strncasecmp((const char *)value, text, n) == 0;
+}
+
 static void keep(char **text, const uint8_t *value, size_t n)
 {
     free(*text);
     *text = xstrndup((const char *)value, n);
 }
 
+// A second gzip over the first is none that we asked for.
+static void on_encoding(struct call *x, const uint8_t *value, size_t n)
+{
+    if (is_word(value, n, "identity") || n == 0)
+        return;
+    if ((is_word(value, n, "gzip") || is_word(value, n, "x-gzip")) && x->h2.gunzip == NULL) {
+        x->h2.gunzip = gunzip_new();
+        return;
+    }
+    keep(&x->h2.encoding, value, n);
+    x->stop = -ERR_PARSE;
+}
+
 void h2_call_on_header(struct call *x, const uint8_t *name, size_t name_len, const uint8_t *value,
                        size_t value_len)
 {
-    if (is_named(name, name_len, ":status")) {
-        char text[4] = {0};
-        memcpy(text, value, value_len < 3 ? value_len : 3);
-        x->status = atoi(text); // nghttp2 has seen to it that it is a number
+    if (is_named(name, name_len, ":status")) { // nghttp2 has seen to it that these are three digits
+        int status = (value[0] - '0') * 100 + (value[1] - '0') * 10 + (value[2] - '0');
+        x->status = status >= 200 ? status : 0;
+    } else if (x->status == 0 || x->h2.headed) {
+        // of an interim answer (RFC 9110, 15.2), or a trailer
     } else if (is_named(name, name_len, "content-type")) {
         keep(&x->h2.content_type, value, value_len);
     } else if (is_named(name, name_len, "retry-after")) {
         keep(&x->h2.retry_after, value, value_len);
     } else if (is_named(name, name_len, "warning")) {
         keep(&x->h2.warning, value, value_len);
-    } else if (is_named(name, name_len, "content-encoding") && is_named(value, value_len, "gzip") &&
-               x->h2.gunzip == NULL) {
-        x->h2.gunzip = gunzip_new();
+    } else if (is_named(name, name_len, "content-encoding")) {
+        on_encoding(x, value, value_len);
     }
+}
+
+void h2_call_on_header_end(struct call *x)
+{
+    x->h2.headed = x->status != 0;
 }
 
 void h2_call_on_data(struct call *x, const uint8_t *data, size_t n)
@@ -150,26 +173,47 @@ void h2_call_on_data(struct call *x, const uint8_t *data, size_t n)
         x->stop = -ERR_LIMIT;
 }
 
+static int judge_stop(struct call *x, const char *server, struct err *e)
+{
+    if (x->stop == -ERR_TIMEOUT && x->h2.stream == 0)
+        return err_set(e, ERR_TIMEOUT, "%s: no connection in time: %u ms", server, x->timeout_ms);
+    if (x->stop == -ERR_TIMEOUT && !x->h2.sent)
+        return err_set(e, ERR_TIMEOUT, "%s: it takes no more requests at a time: waited %u ms for one to end",
+                       server, x->timeout_ms);
+    if (x->stop == -ERR_TIMEOUT)
+        return err_set(e, ERR_TIMEOUT, "%s: no answer in time: %u ms", server, x->timeout_ms);
+    if (x->h2.encoding != NULL)
+        return err_set(e, ERR_NETWORK, "%s: the answer has an encoding that was not asked for: %.40s", server,
+                       x->h2.encoding);
+    if (x->stop == -ERR_PARSE)
+        return err_set(e, ERR_NETWORK, "%s: the compressed answer is damaged", server);
+    curl_problem_describe_stop(x, e);
+    return e->code;
+}
+
+static int judge_reset(struct call *x, const char *server, struct err *e)
+{
+    const char *code = nghttp2_http2_strerror(x->h2.reset);
+    if (x->h2.refused)
+        return err_set(
+            e, ERR_NETWORK, "%s: it refuses the request (HTTP/2 REFUSED_STREAM or GOAWAY), the %s %s", server,
+            transport_method_name(x->method),
+            x->method == METHOD_POST && x->attempts > 0 ? "is not repeated" : "was repeated in vain");
+    if (x->h2.broken)
+        return err_set(e, ERR_NETWORK, "%s: its answer breaks the rules of HTTP/2 (%s)", server, code);
+    if (x->h2.reset != 0)
+        return err_set(e, ERR_NETWORK, "%s: it ended the request (HTTP/2 %s)", server, code);
+    return err_set(e, ERR_NETWORK, "%s: it ended the request %s", server,
+                   x->status == 0 ? "without an answer" : "in the middle of the answer");
+}
+
 int h2_call_judge(struct call *x, struct err *e)
 {
     const char *server = curl_impl_transport(x)->server;
-    uint32_t reset = x->h2.reset;
-    if (x->stop == -ERR_TIMEOUT)
-        return err_set(e, ERR_TIMEOUT, "%s: no answer in time: %u ms", server, x->timeout_ms);
-    if (x->stop == -ERR_PARSE)
-        return err_set(e, ERR_NETWORK, "%s: the compressed answer is damaged", server);
-    if (x->stop != 0) {
-        curl_problem_describe_stop(x, e);
-        return e->code;
-    }
-    if (reset == NGHTTP2_REFUSED_STREAM)
-        return err_set(e, ERR_NETWORK, "%s: it refuses the request (HTTP/2 %s), the %s is not repeated",
-                       server, nghttp2_http2_strerror(reset), transport_method_name(x->method));
-    if (reset != 0)
-        return err_set(e, ERR_NETWORK, "%s: it ended the request (HTTP/2 %s)", server,
-                       nghttp2_http2_strerror(reset));
-    if (x->status == 0)
-        return err_set(e, ERR_NETWORK, "%s: it ended the request without an answer", server);
+    if (x->stop != 0)
+        return judge_stop(x, server, e);
+    if (!x->h2.ended)
+        return judge_reset(x, server, e);
     if (x->h2.gunzip != NULL && !gunzip_is_complete(x->h2.gunzip))
         return err_set(e, ERR_NETWORK, "%s: the compressed answer is damaged: its end is missing", server);
     return 0;

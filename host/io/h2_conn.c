@@ -24,7 +24,10 @@ struct h2_conn {
     struct loop_timer *later; // what is left to read and to write
     struct buf out;
     size_t out_sent;
-    struct err over; // why it ended
+    struct err over;      // why it ended
+    uint32_t fault;       // the code of HTTP/2 with which we gave it up, or
+    uint32_t goaway_code; // the server did
+    bool goaway;          // it has said so
     uint64_t last_byte_ms;
     bool answered; // it has brought an answer once
     bool retired;
@@ -71,6 +74,8 @@ static void release(struct h2_conn *c)
 
 static void call_is_over(struct h2_conn *c, struct call *x)
 {
+    if (x->h2.over)
+        return;
     TAILQ_REMOVE(&c->calls, x, h2.entry);
     TAILQ_INSERT_TAIL(&c->done, x, h2.entry);
     x->h2.over = true;
@@ -106,26 +111,28 @@ static void send_on_current(struct curl_transport *t, struct call *x)
 {
     if (t->h2 != NULL && t->h2->session != NULL &&
         !nghttp2_session_check_request_allowed(t->h2->session)) // all stream numbers are used up
-        retire(t->h2);
+        h2_conn_retire_current(t);
     struct h2_conn *c = t->h2 != NULL ? t->h2 : conn_new(t);
     x->h2.conn = c;
+    x->h2.tries++;
     TAILQ_INSERT_TAIL(&c->calls, x, h2.entry);
     if (c->session != NULL)
         submit(c, x);
 }
 
-// The server has not begun with it, or may well do it twice.
+// The server has not begun with it, or may well do it twice. The tries are counted too: a server may say
+// GOAWAY to each connection before anything goes out.
 static bool may_repeat(const struct h2_conn *c, const struct call *x)
 {
     bool unanswered = x->h2.refused || (c->over.code != 0 && c->answered && x->status == 0);
-    return unanswered && x->stop == 0 && !c->t->closing &&
+    return unanswered && x->stop == 0 && !x->h2.ended && !c->t->closing && x->h2.tries < MAX_ATTEMPTS &&
            x->attempts < (x->method == METHOD_POST ? 1 : MAX_ATTEMPTS);
 }
 
 static void report(struct h2_conn *c, struct call *x)
 {
     struct transport_response r = {0};
-    bool closed = x->h2.closed || x->stop != 0;
+    bool closed = x->h2.ended || x->h2.closed || x->h2.refused || x->stop != 0;
     if (may_repeat(c, x)) {
         h2_call_reset(x);
         send_on_current(c->t, x);
@@ -166,26 +173,6 @@ static void fill_out(struct h2_conn *c)
         err_set(&c->over, ERR_NETWORK, "%s: HTTP/2: %s", c->t->server, nghttp2_strerror((int)n));
 }
 
-static void write_out(struct h2_conn *c)
-{
-    while (c->over.code == 0) {
-        size_t n;
-        if (c->out_sent == c->out.len)
-            fill_out(c);
-        if (c->out_sent == c->out.len) {
-            curl_link_want(c->link, LOOP_READ);
-            return;
-        }
-        if (curl_link_send(c->link, c->out.data + c->out_sent, c->out.len - c->out_sent, &n, &c->over) != 0)
-            return;
-        c->out_sent += n;
-        if (n == 0) {
-            curl_link_want(c->link, LOOP_READ | LOOP_WRITE);
-            return;
-        }
-    }
-}
-
 static void read_in(struct h2_conn *c)
 {
     uint8_t piece[PIECE];
@@ -207,12 +194,74 @@ static void read_in(struct h2_conn *c)
     }
 }
 
+// The reason why it can not be written may have come before: an answer, an alert of TLS.
+static void read_the_rest(struct h2_conn *c, const struct err *why)
+{
+    do {
+        read_in(c);
+    } while (c->unread && c->over.code == 0);
+    if (c->over.code == 0)
+        c->over = *why;
+}
+
+static void write_out(struct h2_conn *c)
+{
+    while (c->over.code == 0) {
+        struct err lost;
+        size_t n;
+        if (c->out_sent == c->out.len)
+            fill_out(c);
+        if (c->out_sent == c->out.len) {
+            curl_link_want(c->link, LOOP_READ);
+            return;
+        }
+        if (curl_link_send(c->link, c->out.data + c->out_sent, c->out.len - c->out_sent, &n, &lost) != 0) {
+            read_the_rest(c, &lost);
+            return;
+        }
+        c->out_sent += n;
+        if (n == 0) {
+            curl_link_want(c->link, LOOP_READ | LOOP_WRITE);
+            return;
+        }
+    }
+}
+
+// After a GOAWAY: what has not gone out yet goes to another connection now, not when there is room on this.
+static void take_back_unsent(struct h2_conn *c)
+{
+    struct call *x, *next;
+    for (x = TAILQ_FIRST(&c->calls); x != NULL; x = next) {
+        next = TAILQ_NEXT(x, h2.entry);
+        if (!x->h2.sent) {
+            h2_call_detach(x, c->session);
+            x->h2.refused = true;
+            call_is_over(c, x);
+        }
+    }
+}
+
+// nghttp2 says nothing when it gives a connection up, but that it has nothing more to read and to write.
+static void check_end(struct h2_conn *c)
+{
+    if (c->over.code == 0 && !nghttp2_session_want_read(c->session) &&
+        !nghttp2_session_want_write(c->session))
+        err_set(&c->over, ERR_NETWORK, "%s: what it sent is no HTTP/2 (%s)", c->t->server,
+                nghttp2_http2_strerror(c->fault));
+    else if (c->over.code != 0 && c->goaway_code != 0)
+        err_set(&c->over, ERR_NETWORK, "%s: it ended the connection (HTTP/2 %s)", c->t->server,
+                nghttp2_http2_strerror(c->goaway_code));
+}
+
 static void step(struct h2_conn *c, bool readable)
 {
     hold(c);
     if (readable)
         read_in(c);
+    if (c->goaway)
+        take_back_unsent(c);
     write_out(c);
+    check_end(c);
     if (c->over.code != 0)
         lose(c);
     report_done(c);
@@ -232,13 +281,21 @@ static void on_link_ready(void *ud, int what)
 
 // nghttp2's callbacks. They only note what happened: ours, which may cancel and send, come after it.
 
+static void reset_if_stopped(nghttp2_session *s, const struct call *x)
+{
+    if (x->stop != 0)
+        nghttp2_submit_rst_stream(s, NGHTTP2_FLAG_NONE, x->h2.stream, NGHTTP2_CANCEL);
+}
+
 static int on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *name, size_t name_len,
                      const uint8_t *value, size_t value_len, uint8_t flags, void *ud)
 {
     struct call *x = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
     (void)flags, (void)ud;
-    if (x != NULL)
-        h2_call_on_header(x, name, name_len, value, value_len);
+    if (x == NULL || x->stop != 0)
+        return 0;
+    h2_call_on_header(x, name, name_len, value, value_len);
+    reset_if_stopped(s, x);
     return 0;
 }
 
@@ -249,8 +306,7 @@ static int on_data(nghttp2_session *s, uint8_t flags, int32_t stream, const uint
     if (x == NULL || x->stop != 0)
         return 0;
     h2_call_on_data(x, data, n);
-    if (x->stop != 0)
-        nghttp2_submit_rst_stream(s, NGHTTP2_FLAG_NONE, stream, NGHTTP2_CANCEL);
+    reset_if_stopped(s, x);
     return 0;
 }
 
@@ -261,30 +317,64 @@ static int on_stream_close(nghttp2_session *s, int32_t stream, uint32_t code, vo
         return 0;
     x->h2.closed = true;
     x->h2.reset = code;
-    x->h2.refused = code == NGHTTP2_REFUSED_STREAM; // also when a GOAWAY leaves it out
+    if (code == NGHTTP2_REFUSED_STREAM && !x->h2.broken)
+        x->h2.refused = true; // also when a GOAWAY leaves it out
     call_is_over(ud, x);
     return 0;
 }
 
 static int on_frame_recv(nghttp2_session *s, const nghttp2_frame *f, void *ud)
 {
-    (void)s;
-    if (f->hd.type == NGHTTP2_GOAWAY)
-        retire(ud);
+    struct h2_conn *c = ud;
+    if (f->hd.type == NGHTTP2_GOAWAY) {
+        c->goaway = true;
+        c->goaway_code = f->goaway.error_code;
+        retire(c);
+    }
+    struct call *x = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
+    if (x == NULL || (f->hd.type != NGHTTP2_HEADERS && f->hd.type != NGHTTP2_DATA))
+        return 0;
+    if (f->hd.type == NGHTTP2_HEADERS)
+        h2_call_on_header_end(x);
+    if (x->stop == 0 && f->hd.flags & NGHTTP2_FLAG_END_STREAM) {
+        x->h2.ended = true;
+        // The server needs no more of the request to answer it (RFC 9113, 8.1).
+        if (nghttp2_session_get_stream_local_close(s, f->hd.stream_id) == 0)
+            nghttp2_submit_rst_stream(s, NGHTTP2_FLAG_NONE, f->hd.stream_id, NGHTTP2_CANCEL);
+    }
     return 0;
 }
 
+// From here on the server may get it.
+static int before_frame_send(nghttp2_session *s, const nghttp2_frame *f, void *ud)
+{
+    struct h2_conn *c = ud;
+    struct call *x;
+    if (f->hd.type == NGHTTP2_HEADERS &&
+        (x = nghttp2_session_get_stream_user_data(s, f->hd.stream_id)) != NULL) {
+        x->attempts++;
+        x->h2.sent = true;
+        x->h2.sent_ms = loop_now_ms(c->t->loop);
+    }
+    return 0;
+}
+
+// nghttp2 itself resets a stream whose answer is wrong, and ends a connection.
 static int on_frame_send(nghttp2_session *s, const nghttp2_frame *f, void *ud)
 {
+    struct h2_conn *c = ud;
     struct call *x;
-    (void)ud;
-    if (f->hd.type == NGHTTP2_HEADERS &&
-        (x = nghttp2_session_get_stream_user_data(s, f->hd.stream_id)) != NULL)
-        x->attempts++;
+    if (f->hd.type == NGHTTP2_GOAWAY) {
+        c->fault = f->goaway.error_code;
+        retire(c);
+    } else if (f->hd.type == NGHTTP2_RST_STREAM &&
+               (x = nghttp2_session_get_stream_user_data(s, f->hd.stream_id)) != NULL) {
+        x->h2.broken = x->stop == 0 && !x->h2.ended;
+    }
     return 0;
 }
 
-// A request that came after a GOAWAY. Its stream was never opened, so it does not close either.
+// A request that may not go out any more.
 static int on_frame_not_send(nghttp2_session *s, const nghttp2_frame *f, int code, void *ud)
 {
     struct call *x;
@@ -311,6 +401,7 @@ static void start_session(struct h2_conn *c)
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
     nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame_recv);
+    nghttp2_session_callbacks_set_before_frame_send_callback(cb, before_frame_send);
     nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_frame_send);
     nghttp2_session_callbacks_set_on_frame_not_send_callback(cb, on_frame_not_send);
     r = nghttp2_session_client_new(&c->session, cb, c);
@@ -342,7 +433,8 @@ static void on_link_up(void *ud, bool http2)
     hold(c);
     if (http2) {
         start_session(c);
-        c->last_byte_ms = loop_now_ms(c->t->loop);
+        c->unread = true; // TLS may have taken more from the socket than the handshake
+        write_later(c);
         for (x = TAILQ_FIRST(&c->calls); x != NULL; x = next) {
             next = TAILQ_NEXT(x, h2.entry);
             submit(c, x);
@@ -396,9 +488,10 @@ static void on_timeout(void *ud)
     struct call *x = ud;
     struct h2_conn *c = take_off(x);
     hold(c);
-    if (c->session != NULL && c->last_byte_ms <= x->sent_ms)
+    if (c->session != NULL && c->last_byte_ms <= (x->h2.sent ? x->h2.sent_ms : x->sent_ms))
         retire(c);
-    x->stop = -ERR_TIMEOUT;
+    if (!x->h2.ended)
+        x->stop = -ERR_TIMEOUT;
     report(c, x);
     release(c);
 }
@@ -408,6 +501,7 @@ void h2_conn_send(struct curl_transport *t, struct call *x)
     if (x->h2.timer == NULL)
         x->h2.timer = loop_timer_new(t->loop, on_timeout, x);
     loop_timer_start(x->h2.timer, x->timeout_ms);
+    x->h2.tries = 0;
     send_on_current(t, x);
 }
 

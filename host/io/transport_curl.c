@@ -146,9 +146,10 @@ static bool has_url_part(CURLU *u, CURLUPart part)
 // Host and port as HTTP names them: a port that is the scheme's own is left out.
 static char *authority_of(CURLU *u, const char *host)
 {
-    char *port = url_part(u, CURLUPART_PORT);
+    char *port = NULL;
+    curl_url_get(u, CURLUPART_PORT, &port, CURLU_NO_DEFAULT_PORT);
     char *authority = port != NULL ? xasprintf("%s:%s", host, port) : xstrdup(host);
-    free(port);
+    curl_free(port);
     return authority;
 }
 
