@@ -301,7 +301,9 @@ static int read_yaml(const char *text, size_t n, size_t first_line, struct memor
     r.scalar_max = max;
     buf_init(&r.scalar, max);
     yaml_build_init(&r.builder, max, memory->max, e);
-    err = read_stream(&r, on_document, ud);
+    err = yaml_build_hold(&r.builder, 0, (struct yaml_place){.line = first_line + 1, .column = 1});
+    if (err == 0)
+        err = read_stream(&r, on_document, ud);
     note_peak(memory, r.builder.peak);
     yaml_build_fini(&r.builder);
     buf_fini(&r.scalar);

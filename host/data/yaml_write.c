@@ -24,6 +24,8 @@ static bool is_plain(const char *s, size_t n)
 {
     if (n == 0 || n > 512 || !is_word_char(s[0]) || s[n - 1] == ' ' || s[n - 1] == ':')
         return false;
+    if (strncmp(s, "...", 3) == 0) // at the margin it would end the document
+        return false;
     for (size_t i = 0; i < n; i++) {
         if (s[i] == ':' && s[i + 1] == ' ')
             return false;

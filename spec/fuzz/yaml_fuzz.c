@@ -1,4 +1,5 @@
-// Every document is JSON; printed as YAML it reads back as one document of equal value.
+// Every document is JSON; printed as YAML it reads back as one document of equal value. With less memory than
+// it takes it is the same, or an error that says so.
 #include <string.h>
 
 #include "fuzz.h"
@@ -39,9 +40,18 @@ static int check(void *ud, const char *text, size_t n, size_t line, struct err *
     return 0;
 }
 
+static int pass_over(void *ud, const char *text, size_t n, size_t line, struct err *e)
+{
+    (void)ud, (void)text, (void)n, (void)line, (void)e;
+    return 0;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     struct err e;
-    yaml_to_json((const char *)data, n, check, NULL, &e);
+    size_t whole, half;
+    int r = yaml_to_json_within((const char *)data, n, SIZE_MAX, check, NULL, &whole, &e);
+    int again = yaml_to_json_within((const char *)data, n, whole / 2, pass_over, NULL, &half, &e);
+    ASSERT(again == (half > whole / 2 ? -ERR_LIMIT : r));
     return 0;
 }

@@ -480,6 +480,8 @@ static void test_round_trips(void **state)
         "1",
         "\"x\"",
         "\"a\\nb\"",
+        "\"...\"",
+        "\"... x\"",
         "null",
         "[\"\\n\",\"a\\n\",\"a\\n\\n\",\"a\\n\\n\\nb\",\" a\\nb\",\"a\\n  \\nb\",\"a\\n  "
         "\",\"\\ta\\nb\",\"a\\tb\\n\\tc\"]",
