@@ -28,6 +28,8 @@ struct h2_conn {
     uint32_t fault;       // the code of HTTP/2 with which we gave it up, or
     uint32_t goaway_code; // the server did
     bool goaway;          // it has said so
+    bool settled;         // it has said its settings
+    bool open;            // the server's settings are known, so how many requests it takes at a time
     uint64_t last_byte_ms;
     bool answered; // it has brought an answer once
     bool retired;
@@ -116,7 +118,7 @@ static void send_on_current(struct curl_transport *t, struct call *x)
     x->h2.conn = c;
     x->h2.tries++;
     TAILQ_INSERT_TAIL(&c->calls, x, h2.entry);
-    if (c->session != NULL)
+    if (c->open)
         submit(c, x);
 }
 
@@ -241,6 +243,18 @@ static void take_back_unsent(struct h2_conn *c)
     }
 }
 
+static void open_up(struct h2_conn *c)
+{
+    struct call *x, *next;
+    if (!nghttp2_session_check_request_allowed(c->session)) // it is being given up
+        return;
+    c->open = true;
+    for (x = TAILQ_FIRST(&c->calls); x != NULL; x = next) {
+        next = TAILQ_NEXT(x, h2.entry);
+        submit(c, x);
+    }
+}
+
 // nghttp2 says nothing when it gives a connection up, but that it has nothing more to read and to write.
 static void check_end(struct h2_conn *c)
 {
@@ -260,6 +274,8 @@ static void step(struct h2_conn *c, bool readable)
         read_in(c);
     if (c->goaway)
         take_back_unsent(c);
+    else if (c->settled && !c->open)
+        open_up(c);
     write_out(c);
     check_end(c);
     if (c->over.code != 0)
@@ -331,6 +347,8 @@ static int on_frame_recv(nghttp2_session *s, const nghttp2_frame *f, void *ud)
         c->goaway_code = f->goaway.error_code;
         retire(c);
     }
+    if (f->hd.type == NGHTTP2_SETTINGS && !(f->hd.flags & NGHTTP2_FLAG_ACK))
+        c->settled = true;
     struct call *x = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
     if (x == NULL || (f->hd.type != NGHTTP2_HEADERS && f->hd.type != NGHTTP2_DATA))
         return 0;
@@ -429,16 +447,11 @@ static void hand_to_libcurl(struct h2_conn *c)
 static void on_link_up(void *ud, bool http2)
 {
     struct h2_conn *c = ud;
-    struct call *x, *next;
     hold(c);
     if (http2) {
         start_session(c);
         c->unread = true; // TLS may have taken more from the socket than the handshake
         write_later(c);
-        for (x = TAILQ_FIRST(&c->calls); x != NULL; x = next) {
-            next = TAILQ_NEXT(x, h2.entry);
-            submit(c, x);
-        }
     } else {
         hand_to_libcurl(c);
     }
@@ -488,7 +501,7 @@ static void on_timeout(void *ud)
     struct call *x = ud;
     struct h2_conn *c = take_off(x);
     hold(c);
-    if (c->session != NULL && c->last_byte_ms <= (x->h2.sent ? x->h2.sent_ms : x->sent_ms))
+    if (c->session != NULL && (!c->open || c->last_byte_ms <= (x->h2.sent ? x->h2.sent_ms : x->sent_ms)))
         retire(c);
     if (!x->h2.ended)
         x->stop = -ERR_TIMEOUT;

@@ -26,6 +26,8 @@ struct h2_connection {
     LIST_HEAD(, h2_stream) streams;
     bool frozen;
     bool busy; // in nghttp2, which then must not be asked to send
+    bool doomed;
+    bool cut; // when all is written
 };
 
 struct h2_impl {
@@ -50,6 +52,7 @@ static void stream_free(struct h2_stream *s)
     LIST_REMOVE(s, entry);
     evbuffer_free(s->body);
     evbuffer_free(s->out);
+    evbuffer_free(s->head);
     free(s);
 }
 
@@ -73,6 +76,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     s->id = frame->hd.stream_id;
     s->body = evbuffer_new();
     s->out = evbuffer_new();
+    s->head = evbuffer_new();
     LIST_INSERT_HEAD(&c->streams, s, entry);
     nghttp2_session_set_stream_user_data(session, s->id, s);
     c->peer->requests++;
@@ -96,6 +100,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
         keep(s->method, sizeof(s->method), value, n);
     if (name_len == 5 && memcmp(name, ":path", 5) == 0)
         keep(s->path, sizeof(s->path), value, n);
+    evbuffer_add_printf(s->head, "%.*s: %.*s\n", (int)name_len, (const char *)name, (int)n,
+                        (const char *)value);
     return 0;
 }
 
@@ -111,10 +117,12 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 {
     struct h2_connection *c = ud;
     bool of_stream = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
-    if (!of_stream || !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
-        return 0;
     struct h2_stream *s = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
-    if (s != NULL)
+    if (!of_stream || s == NULL)
+        return 0;
+    if (frame->hd.type == NGHTTP2_HEADERS && c->peer->on_head != NULL)
+        c->peer->on_head(c->peer, s);
+    if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
         c->peer->handle(c->peer, s);
     return 0;
 }
@@ -128,15 +136,33 @@ static int on_close(nghttp2_session *session, int32_t id, uint32_t error_code, v
     return 0;
 }
 
+enum { FIELDS_MAX = 8 };
+
+static size_t put_fields(nghttp2_nv *nv, const struct h2_field *f)
+{
+    size_t n = 0;
+    for (; f != NULL && f->name != NULL; f++) {
+        ASSERT(n < FIELDS_MAX);
+        nv[n++] = (nghttp2_nv){(uint8_t *)f->name, (uint8_t *)f->value, strlen(f->name), strlen(f->value),
+                               NGHTTP2_NV_FLAG_NONE};
+    }
+    return n;
+}
+
 static ssize_t read_out(nghttp2_session *session, int32_t id, uint8_t *buf, size_t n, uint32_t *flags,
                         nghttp2_data_source *source, void *ud)
 {
     struct h2_stream *s = source->ptr;
-    (void)session, (void)id, (void)ud;
+    (void)ud;
     int got = evbuffer_remove(s->out, buf, n);
-    if (s->ended && evbuffer_get_length(s->out) == 0)
+    if (s->ended && evbuffer_get_length(s->out) == 0) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
-    else if (got <= 0)
+        if (s->trailers != NULL) {
+            nghttp2_nv nv[FIELDS_MAX];
+            *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
+            nghttp2_submit_trailer(session, id, nv, put_fields(nv, s->trailers));
+        }
+    } else if (got <= 0)
         return NGHTTP2_ERR_DEFERRED;
     return got;
 }
@@ -154,6 +180,15 @@ static void on_read(struct bufferevent *bev, void *ud)
     ASSERT(used >= 0);
     evbuffer_drain(in, n);
     flush(c);
+    if (c->doomed)
+        connection_free(c);
+}
+
+static void on_written(struct bufferevent *bev, void *ud)
+{
+    struct h2_connection *c = ud;
+    if (c->cut && evbuffer_get_length(bufferevent_get_output(bev)) == 0)
+        shutdown(bufferevent_getfd(bev), SHUT_RDWR);
 }
 
 static void on_event(struct bufferevent *bev, short what, void *ud)
@@ -178,9 +213,11 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
     ASSERT(nghttp2_session_server_new(&c->session, p->impl->callbacks, c) == 0);
     nghttp2_settings_entry most = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, p->max_streams};
     nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, &most, 1);
-    bufferevent_setcb(c->bev, on_read, NULL, on_event, c);
+    bufferevent_setcb(c->bev, on_read, on_written, on_event, c);
     bufferevent_enable(c->bev, EV_READ | EV_WRITE);
     LIST_INSERT_HEAD(&p->impl->connections, c, entry);
+    if (p->on_open != NULL)
+        p->on_open(p, c);
     flush(c);
 }
 
@@ -239,6 +276,21 @@ void h2_peer_fini(struct h2_peer *p)
     nghttp2_session_callbacks_del(p->impl->callbacks);
     SSL_CTX_free(p->impl->ctx);
     free(p->impl);
+}
+
+void h2_peer_limit_tls(struct h2_peer *p)
+{
+    ASSERT(SSL_CTX_set_max_proto_version(p->impl->ctx, TLS1_2_VERSION) == 1);
+}
+
+void h2_peer_demand_client(struct h2_peer *p, const char *ca)
+{
+    BIO *b = BIO_new_mem_buf(ca, -1);
+    X509 *x = PEM_read_bio_X509(b, NULL, NULL, NULL);
+    BIO_free(b);
+    ASSERT(X509_STORE_add_cert(SSL_CTX_get_cert_store(p->impl->ctx), x) == 1);
+    X509_free(x);
+    SSL_CTX_set_verify(p->impl->ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
 }
 
 struct h2_connection *h2_peer_last(struct h2_peer *p)
@@ -305,9 +357,60 @@ void h2_reply(struct h2_stream *s, const char *status, const char *text)
     start(s, status, length);
 }
 
+void h2_answer(struct h2_stream *s, const char *status, const struct h2_field *fields, const void *body,
+               size_t n, const struct h2_field *trailers)
+{
+    nghttp2_nv nv[1 + FIELDS_MAX] = {
+        {(uint8_t *)":status", (uint8_t *)status, 7, strlen(status), NGHTTP2_NV_FLAG_NONE}};
+    nghttp2_data_provider provider = {{.ptr = s}, read_out};
+    bool has_body = body != NULL || trailers != NULL;
+    if (body != NULL)
+        evbuffer_add(s->out, body, n);
+    s->trailers = trailers;
+    s->ended = true;
+    nghttp2_submit_response(s->connection->session, s->id, nv, 1 + put_fields(nv + 1, fields),
+                            has_body ? &provider : NULL);
+    flush(s->connection); // may free s
+}
+
+void h2_inform(struct h2_stream *s, const char *status, const struct h2_field *fields)
+{
+    nghttp2_nv nv[1 + FIELDS_MAX] = {
+        {(uint8_t *)":status", (uint8_t *)status, 7, strlen(status), NGHTTP2_NV_FLAG_NONE}};
+    nghttp2_submit_headers(s->connection->session, NGHTTP2_FLAG_NONE, s->id, NULL, nv,
+                           1 + put_fields(nv + 1, fields), NULL);
+}
+
+void h2_allow(struct h2_connection *c, uint32_t max_streams)
+{
+    nghttp2_settings_entry most = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, max_streams};
+    nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, &most, 1);
+    flush(c);
+}
+
+void h2_raw(struct h2_connection *c, const void *bytes, size_t n)
+{
+    bufferevent_write(c->bev, bytes, n);
+}
+
+void h2_close(struct h2_connection *c)
+{
+    if (c->busy)
+        c->doomed = true;
+    else
+        connection_free(c);
+}
+
+void h2_cut(struct h2_connection *c)
+{
+    c->cut = true;
+    on_written(c->bev, c);
+}
+
 void h2_reset(struct h2_stream *s, uint32_t error_code)
 {
     nghttp2_submit_rst_stream(s->connection->session, NGHTTP2_FLAG_NONE, s->id, error_code);
+    flush(s->connection); // may free s
 }
 
 void h2_goaway(struct h2_connection *c, int32_t last_stream_id)
