@@ -1,6 +1,6 @@
 // The edge to the API server: HTTP requests and streams, behind a table of functions so that the same client
-// runs over the network or straight into the embedded API server. Loop thread only. A transport completes only
-// from a later turn of the loop, never from inside transport_send.
+// runs over the network or straight into the embedded API server. Loop thread only. A transport completes
+// only from a later turn of the loop, never from inside transport_send.
 #ifndef IO_TRANSPORT_H
 #define IO_TRANSPORT_H
 
@@ -80,9 +80,9 @@ struct transfer {
     struct transport *transport;
 };
 
-// 0, -ERR_TLS (which PEM is wrong) or -ERR_INVALID (the server's URL, or a CA with `insecure`). A request goes
-// out again, at most twice, when a kept connection turned out dead or the server refused it; a POST only when
-// it has not gone out. Real loops only, TLS 1.2 or later. libcurl opens all connections; over those for
+// 0, -ERR_TLS (which PEM is wrong) or -ERR_INVALID (the server's URL, or a CA with `insecure`). A request
+// goes out again, at most twice, when a kept connection turned out dead or the server refused it; a POST only
+// when it has not gone out. Real loops only, TLS 1.2 or later. libcurl opens all connections; over those for
 // requests we speak HTTP/2 ourselves where the server chooses it (io/h2_conn.h), all else is libcurl's.
 struct transport_curl_options {
     const char *server;                           // https://host:port/prefix
