@@ -99,4 +99,17 @@ functional.describe("the budget of a pass", function()
         assert.is_true(passes("cpu", "+Inf") > passes("cpu", "0.1"))
         assert.is_true(passes("memory", "67108864") > passes("memory", "16777216"))
     end)
+
+    it("is told by all the metrics that lua/README.md names", function()
+        local rows = functional.process.read_file("lua/README.md"):match "\n| metric | label | |\n|[-|]*|\n(.-)\n\n"
+        local count = 0
+        for names, label in assert(rows):gmatch "| ([^|]-) | `(%a+)` |[^\n]*" do
+            for name in names:gmatch "`([%w_]+)`" do
+                local labels = { [label] = "cpu" }
+                assert.is_truthy(host:metric(name, labels) or host:metric(name .. "_count", labels), name)
+                count = count + 1
+            end
+        end
+        assert.is_true(count >= 8)
+    end)
 end)
