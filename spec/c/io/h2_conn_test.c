@@ -394,6 +394,55 @@ static void test_big_and_small(void **state)
     h2_rig_fini(&f);
 }
 
+static void freeze_at_second(struct h2_peer *p, struct h2_stream *s)
+{
+    if (p->requests == 2)
+        h2_freeze(s->connection);
+}
+
+static void thaw(void *ud)
+{
+    h2_thaw(h2_peer_last(ud));
+}
+
+static void handle_length(struct h2_peer *p, struct h2_stream *s)
+{
+    size_t n = evbuffer_get_length(s->body);
+    const char *body = (const char *)evbuffer_pullup(s->body, -1);
+    (void)p;
+    for (size_t i = 0; i < n; i++) {
+        if (body[i] != (char)('a' + (i >> 3) * 7 % 26)) {
+            h2_reply(s, "500", "wrong");
+            return;
+        }
+    }
+    h2_reply(s, "200", n == BIG ? "all of it" : "not all of it");
+}
+
+// The server reads nothing for a while: the socket fills up, in the midst of what is to be written.
+static void test_socket_that_is_full(void **state)
+{
+    (void)state;
+    struct rig_result x[BIGS];
+    struct h2_rig f;
+    big = xmalloc(BIG);
+    for (size_t i = 0; i < BIG; i++)
+        big[i] = (char)('a' + (i >> 3) * 7 % 26);
+    h2_rig_init(&f, handle_length);
+    f.peer.window = 64 << 20;
+    f.peer.on_head = freeze_at_second;
+    h2_rig_connect(&f, (struct transport_curl_options){0});
+    send_all(&f, x, BIGS,
+             (struct transport_request){.method = METHOD_PUT, .path = "/x", .body = big, .body_len = BIG});
+    struct loop_timer *t = loop_timer_new(f.rig.loop, thaw, &f.peer);
+    loop_timer_start(t, 50);
+    rig_wait(&f.rig, BIGS);
+    assert_all_answered(x, BIGS, "all of it");
+    loop_timer_free(t);
+    free(big);
+    h2_rig_fini(&f);
+}
+
 // ---- lives and deaths
 
 static void cancel_all(struct rig_result *x, int count)
@@ -610,6 +659,7 @@ int main(void)
         cmocka_unit_test(test_no_time_to_connect),
         cmocka_unit_test(test_answer_that_drips),
         cmocka_unit_test(test_big_and_small),
+        cmocka_unit_test(test_socket_that_is_full),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_changes_in_on_done),
         cmocka_unit_test(test_free_in_on_done),

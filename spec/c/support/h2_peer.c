@@ -211,8 +211,13 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
     c->bev = bufferevent_openssl_socket_new(loop_event_base(p->loop), fd, SSL_new(p->impl->ctx),
                                             BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE);
     ASSERT(nghttp2_session_server_new(&c->session, p->impl->callbacks, c) == 0);
-    nghttp2_settings_entry most = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, p->max_streams};
-    nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, &most, 1);
+    nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, p->max_streams},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)p->window},
+    };
+    nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings, p->window != 0 ? 2 : 1);
+    if (p->window != 0)
+        nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0, p->window);
     bufferevent_setcb(c->bev, on_read, on_written, on_event, c);
     bufferevent_enable(c->bev, EV_READ | EV_WRITE);
     LIST_INSERT_HEAD(&p->impl->connections, c, entry);
@@ -423,4 +428,11 @@ void h2_freeze(struct h2_connection *c)
 {
     c->frozen = true;
     bufferevent_disable(c->bev, EV_READ | EV_WRITE);
+}
+
+void h2_thaw(struct h2_connection *c)
+{
+    c->frozen = false;
+    bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+    flush(c);
 }

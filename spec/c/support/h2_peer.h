@@ -36,6 +36,7 @@ struct h2_peer {
     int connections; // accepted so far
     int requests;    // headers seen so far
     uint32_t max_streams;
+    int32_t window; // bytes of a request's body that may come at once; 0: 65535
     void (*handle)(struct h2_peer *p, struct h2_stream *s);      // when the request is complete
     void (*on_head)(struct h2_peer *p, struct h2_stream *s);     // or NULL: when its header is
     void (*on_open)(struct h2_peer *p, struct h2_connection *c); // or NULL: a new connection
@@ -66,6 +67,7 @@ void h2_cut(struct h2_connection *c);                              // without, w
 void h2_reset(struct h2_stream *s, uint32_t error_code);
 void h2_goaway(struct h2_connection *c, int32_t last_stream_id);
 void h2_freeze(struct h2_connection *c); // reads and writes nothing any more
+void h2_thaw(struct h2_connection *c);
 int h2_streams(const struct h2_connection *c);
 
 #endif
