@@ -77,7 +77,7 @@ static struct h2_conn *conn_new(struct curl_transport *t);
 
 static void send_on_current(struct curl_transport *t, struct call *x)
 {
-    if (t->h2 != NULL && !h2_session_takes_more(&t->h2->session)) // all stream numbers are used up
+    if (t->h2 != NULL && !h2_session_takes_more(&t->h2->session)) // GOAWAY, or its stream numbers are used up
         h2_conn_retire_current(t);
     struct h2_conn *c = t->h2 != NULL ? t->h2 : conn_new(t);
     x->h2.conn = c;
@@ -187,10 +187,10 @@ static void step(struct h2_conn *c, bool readable)
         read_in(c);
     write_out(c);
     h2_session_check_end(&c->session, &c->over);
-    if (c->over.code != 0)
-        h2_session_lose(&c->session);
-    if (c->over.code != 0 || !h2_session_takes_more(&c->session))
+    if (c->over.code != 0) {
         retire(c);
+        h2_session_lose(&c->session);
+    }
     report_done(c);
     release(c);
 }
@@ -275,8 +275,7 @@ static void on_timeout(void *ud)
     hold(c);
     if (c->up && (!c->session.open || c->last_byte_ms <= (x->h2.sent ? x->h2.sent_ms : x->sent_ms)))
         retire(c);
-    if (!x->h2.ended)
-        x->stop = -ERR_TIMEOUT;
+    x->stop = -ERR_TIMEOUT;
     report(c, x);
     release(c);
 }

@@ -77,9 +77,10 @@ static int on_frame_recv(nghttp2_session *s, const nghttp2_frame *f, void *ud)
         h2_call_on_header_end(x);
     if (x->stop == 0 && f->hd.flags & NGHTTP2_FLAG_END_STREAM) {
         x->h2.ended = true;
-        // The server needs no more of the request to answer it (RFC 9113, 8.1).
+        // The server may need no more of the request to answer it (RFC 9113, 8.1).
         if (nghttp2_session_get_stream_local_close(s, f->hd.stream_id) == 0)
-            nghttp2_submit_rst_stream(s, NGHTTP2_FLAG_NONE, f->hd.stream_id, NGHTTP2_CANCEL);
+            h2_call_detach(x, s);
+        call_is_over(h, x);
     }
     return 0;
 }
@@ -107,7 +108,7 @@ static int on_frame_send(nghttp2_session *s, const nghttp2_frame *f, void *ud)
         h->fault = f->goaway.error_code;
     } else if (f->hd.type == NGHTTP2_RST_STREAM &&
                (x = nghttp2_session_get_stream_user_data(s, f->hd.stream_id)) != NULL) {
-        x->h2.broken = x->stop == 0 && !x->h2.ended;
+        x->h2.broken = x->stop == 0;
     }
     return 0;
 }

@@ -40,6 +40,7 @@ struct curl_link {
     bool up, blocked;
     int want;
     struct buf in;
+    struct buf out; // of the client
     size_t at;
 };
 
@@ -66,6 +67,7 @@ struct curl_link *curl_link_new(struct curl_transport *t, const struct curl_link
     l->cb = *cb;
     l->tick = loop_timer_new(t->loop, on_tick, l);
     buf_init(&l->in, SIZE_MAX);
+    buf_init(&l->out, SIZE_MAX);
     if (run.how & SETTINGS)
         buf_add(&l->in, settings, sizeof(settings) - 1);
     buf_add(&l->in, run.data, run.n);
@@ -73,8 +75,24 @@ struct curl_link *curl_link_new(struct curl_transport *t, const struct curl_link
     return l;
 }
 
+// What the client has written is its preface and then frames, the last of which may be cut.
+static void check_written(const struct buf *b)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    size_t at = sizeof(preface) - 1;
+    ASSERT(b->len == 0 || memcmp(b->data, preface, at < b->len ? at : b->len) == 0);
+    while (at + 9 <= b->len) {
+        const unsigned char *head = (const unsigned char *)b->data + at;
+        size_t n = (size_t)head[0] << 16 | (size_t)head[1] << 8 | head[2];
+        ASSERT(n <= 16384 && head[3] <= 9);
+        at += 9 + n;
+    }
+}
+
 void curl_link_free(struct curl_link *l)
 {
+    check_written(&l->out);
+    buf_fini(&l->out);
     loop_timer_free(l->tick);
     buf_fini(&l->in);
     free(l);
@@ -107,8 +125,9 @@ int curl_link_recv(struct curl_link *l, void *data, size_t size, size_t *ret, st
 
 int curl_link_send(struct curl_link *l, const void *data, size_t size, size_t *ret, struct err *e)
 {
-    (void)data, (void)e;
+    (void)e;
     *ret = run.how & SLOW && size > 40 ? (l->blocked ? 0 : size / 2) : size;
+    buf_add(&l->out, data, *ret);
     l->blocked = !l->blocked;
     return 0;
 }

@@ -239,6 +239,77 @@ static void test_goaway_with_a_reason(void **state)
     h2_rig_fini(&f);
 }
 
+static void cut_later(void *ud)
+{
+    h2_cut(ud);
+}
+
+static void handle_reset_and_end(struct h2_peer *p, struct h2_stream *s)
+{
+    if (strcmp(s->path, "/works") == 0) {
+        h2_rig_echo(p, s);
+        return;
+    }
+    loop_defer(p->loop, cut_later, s->connection);
+    h2_reset(s, NGHTTP2_INTERNAL_ERROR);
+}
+
+// The server has said what became of the request before the connection ended: it is not repeated for that.
+static void test_reset_before_the_end(void **state)
+{
+    (void)state;
+    struct h2_rig f;
+    h2_rig_open(&f, handle_reset_and_end);
+    h2_rig_assert_works(&f);
+    h2_rig_assert_fails(&f, H2_GET("/x"), -ERR_NETWORK, true, "INTERNAL_ERROR");
+    assert_int_equal(f.peer.requests, 2);
+    h2_rig_fini(&f);
+}
+
+// ---- settings
+
+static void deafen(struct h2_peer *p, struct h2_connection *c)
+{
+    (void)p;
+    h2_deafen(c);
+}
+
+// With TLS 1.2 they are read from the socket together with the end of the handshake.
+static void test_settings_with_the_handshake(void **state)
+{
+    (void)state;
+    struct h2_rig f;
+    h2_rig_init(&f, NULL);
+    h2_peer_limit_tls(&f.peer);
+    f.peer.on_open = deafen;
+    h2_rig_connect(&f, (struct transport_curl_options){0});
+    h2_rig_assert_fails(&f, with_timeout(H2_GET("/x"), 100), -ERR_TIMEOUT, true, "no answer in time: 100 ms");
+    f.peer.on_open = NULL;
+    h2_rig_assert_works(&f); // nothing has come since the request: over another connection
+    assert_int_equal(f.peer.connections, 2);
+    h2_rig_fini(&f);
+}
+
+static void begin_long_settings(struct h2_peer *p, struct h2_connection *c)
+{
+    (void)p;
+    h2_raw(c, "\x00\x00\xc0\x04\x00\x00\x00\x00\x00", 9); // what comes then is part of them
+}
+
+static void test_settings_that_do_not_end(void **state)
+{
+    (void)state;
+    struct h2_rig f;
+    h2_rig_open(&f, NULL);
+    f.peer.on_open = begin_long_settings;
+    h2_rig_assert_fails(&f, with_timeout(H2_GET("/x"), 50), -ERR_TIMEOUT, false,
+                        "no connection in time: 50 ms");
+    f.peer.on_open = NULL;
+    h2_rig_assert_works(&f);
+    assert_int_equal(f.peer.connections, 2);
+    h2_rig_fini(&f);
+}
+
 // ---- how many at a time
 
 static void handle_allow(struct h2_peer *p, struct h2_stream *s)
@@ -439,6 +510,34 @@ static void test_socket_that_is_full(void **state)
     rig_wait(&f.rig, BIGS);
     assert_all_answered(x, BIGS, "all of it");
     loop_timer_free(t);
+    free(big);
+    h2_rig_fini(&f);
+}
+
+static void refuse_and_deafen(struct h2_peer *p, struct h2_stream *s)
+{
+    (void)p;
+    h2_deafen(s->connection);
+    h2_answer(s, "413", NULL, "too large", 9, NULL);
+}
+
+// The answer is there before the body has gone, and the server reads no more: nothing can be said about it.
+static void test_answer_while_the_socket_is_full(void **state)
+{
+    (void)state;
+    struct rig_result x;
+    struct h2_rig f;
+    h2_rig_init(&f, NULL);
+    f.peer.window = 64 << 20;
+    f.peer.on_head = refuse_and_deafen;
+    h2_rig_connect(&f, (struct transport_curl_options){0});
+    big = xcalloc(1, 4 * BIG);
+    rig_do(&f.rig, &x,
+           (struct transport_request){.method = METHOD_PUT, .path = "/x", .body = big, .body_len = 4 * BIG});
+    assert_int_equal(x.response.err.code, 0);
+    assert_int_equal(x.response.status, 413);
+    assert_string_equal(x.body.data, "too large");
+    rig_result_fini(&x);
     free(big);
     h2_rig_fini(&f);
 }
@@ -655,11 +754,15 @@ int main(void)
         cmocka_unit_test(test_goaway_at_once),
         cmocka_unit_test(test_goaway_while_requests_wait),
         cmocka_unit_test(test_goaway_with_a_reason),
+        cmocka_unit_test(test_reset_before_the_end),
+        cmocka_unit_test(test_settings_with_the_handshake),
+        cmocka_unit_test(test_settings_that_do_not_end),
         cmocka_unit_test(test_no_request_is_allowed),
         cmocka_unit_test(test_no_time_to_connect),
         cmocka_unit_test(test_answer_that_drips),
         cmocka_unit_test(test_big_and_small),
         cmocka_unit_test(test_socket_that_is_full),
+        cmocka_unit_test(test_answer_while_the_socket_is_full),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_changes_in_on_done),
         cmocka_unit_test(test_free_in_on_done),

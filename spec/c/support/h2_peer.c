@@ -436,3 +436,8 @@ void h2_thaw(struct h2_connection *c)
     bufferevent_enable(c->bev, EV_READ | EV_WRITE);
     flush(c);
 }
+
+void h2_deafen(struct h2_connection *c)
+{
+    bufferevent_disable(c->bev, EV_READ);
+}

@@ -67,6 +67,7 @@ void h2_cut(struct h2_connection *c);                              // without, w
 void h2_reset(struct h2_stream *s, uint32_t error_code);
 void h2_goaway(struct h2_connection *c, int32_t last_stream_id);
 void h2_freeze(struct h2_connection *c); // reads and writes nothing any more
+void h2_deafen(struct h2_connection *c); // reads nothing, but writes
 void h2_thaw(struct h2_connection *c);
 int h2_streams(const struct h2_connection *c);
 
