@@ -174,6 +174,11 @@ static void on_read(struct bufferevent *bev, void *ud)
     struct h2_connection *c = ud;
     struct evbuffer *in = bufferevent_get_input(bev);
     size_t n = evbuffer_get_length(in);
+    if (c->peer->http1_only) {
+        c->peer->http1_requests += memcmp(evbuffer_pullup(in, -1), "POST /", 6) == 0;
+        connection_free(c);
+        return;
+    }
     c->busy = true;
     ssize_t used = nghttp2_session_mem_recv(c->session, evbuffer_pullup(in, -1), n);
     c->busy = false;
@@ -223,19 +228,23 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
     LIST_INSERT_HEAD(&p->impl->connections, c, entry);
     if (p->on_open != NULL)
         p->on_open(p, c);
-    flush(c);
+    if (!p->http1_only)
+        flush(c);
 }
 
 static int select_h2(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
                      unsigned int in_len, void *ud)
 {
-    (void)ssl, (void)ud;
+    const struct h2_peer *p = ud;
+    (void)ssl;
+    if (p->http1_only)
+        return SSL_TLSEXT_ERR_NOACK;
     return nghttp2_select_next_protocol((unsigned char **)out, out_len, in, in_len) == 1
                ? SSL_TLSEXT_ERR_OK
                : SSL_TLSEXT_ERR_NOACK;
 }
 
-static SSL_CTX *ctx_new(const struct pki *server)
+static SSL_CTX *ctx_new(struct h2_peer *p, const struct pki *server)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
     BIO *b = BIO_new_mem_buf(server->cert, -1);
@@ -247,7 +256,7 @@ static SSL_CTX *ctx_new(const struct pki *server)
     ASSERT(SSL_CTX_use_certificate(ctx, x) == 1 && SSL_CTX_use_PrivateKey(ctx, k) == 1);
     X509_free(x);
     EVP_PKEY_free(k);
-    SSL_CTX_set_alpn_select_cb(ctx, select_h2, NULL);
+    SSL_CTX_set_alpn_select_cb(ctx, select_h2, p);
     return ctx;
 }
 
@@ -255,7 +264,7 @@ void h2_peer_init(struct h2_peer *p, struct loop *l, const struct pki *server)
 {
     *p = (struct h2_peer){.loop = l, .max_streams = 100};
     p->impl = xcalloc(1, sizeof(*p->impl));
-    p->impl->ctx = ctx_new(server);
+    p->impl->ctx = ctx_new(p, server);
     nghttp2_session_callbacks *cb;
     ASSERT(nghttp2_session_callbacks_new(&cb) == 0);
     nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);

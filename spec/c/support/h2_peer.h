@@ -36,7 +36,9 @@ struct h2_peer {
     int connections; // accepted so far
     int requests;    // headers seen so far
     uint32_t max_streams;
-    int32_t window; // bytes of a request's body that may come at once; 0: 65535
+    bool http1_only;    // does not choose HTTP/2, and closes the connection at each request
+    int http1_requests; // seen so far
+    int32_t window;     // bytes of a request's body that may come at once; 0: 65535
     void (*handle)(struct h2_peer *p, struct h2_stream *s);      // when the request is complete
     void (*on_head)(struct h2_peer *p, struct h2_stream *s);     // or NULL: when its header is
     void (*on_open)(struct h2_peer *p, struct h2_connection *c); // or NULL: a new connection
