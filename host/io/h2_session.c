@@ -19,32 +19,35 @@ static void call_is_over(struct h2_session *h, struct call *x)
 
 // nghttp2's callbacks. They only note what happened: ours, which may cancel and send, come after it.
 
-static void reset_if_stopped(nghttp2_session *s, const struct call *x)
+// No more of its stream is wanted.
+static void end_call(struct h2_session *h, struct call *x)
 {
-    if (x->stop != 0)
-        nghttp2_submit_rst_stream(s, NGHTTP2_FLAG_NONE, x->h2.stream, NGHTTP2_CANCEL);
+    h2_call_detach(x, h->ng);
+    call_is_over(h, x);
 }
 
 static int on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *name, size_t name_len,
                      const uint8_t *value, size_t value_len, uint8_t flags, void *ud)
 {
     struct call *x = nghttp2_session_get_stream_user_data(s, f->hd.stream_id);
-    (void)flags, (void)ud;
-    if (x == NULL || x->stop != 0)
+    (void)flags;
+    if (x == NULL)
         return 0;
     h2_call_on_header(x, name, name_len, value, value_len);
-    reset_if_stopped(s, x);
+    if (x->stop != 0)
+        end_call(ud, x);
     return 0;
 }
 
 static int on_data(nghttp2_session *s, uint8_t flags, int32_t stream, const uint8_t *data, size_t n, void *ud)
 {
     struct call *x = nghttp2_session_get_stream_user_data(s, stream);
-    (void)flags, (void)ud;
-    if (x == NULL || x->stop != 0)
+    (void)flags;
+    if (x == NULL)
         return 0;
     h2_call_on_data(x, data, n);
-    reset_if_stopped(s, x);
+    if (x->stop != 0)
+        end_call(ud, x);
     return 0;
 }
 
@@ -75,7 +78,7 @@ static int on_frame_recv(nghttp2_session *s, const nghttp2_frame *f, void *ud)
         return 0;
     if (f->hd.type == NGHTTP2_HEADERS)
         h2_call_on_header_end(x);
-    if (x->stop == 0 && f->hd.flags & NGHTTP2_FLAG_END_STREAM) {
+    if (f->hd.flags & NGHTTP2_FLAG_END_STREAM) {
         x->h2.ended = true;
         // The server may need no more of the request to answer it (RFC 9113, 8.1).
         if (nghttp2_session_get_stream_local_close(s, f->hd.stream_id) == 0)
@@ -108,7 +111,7 @@ static int on_frame_send(nghttp2_session *s, const nghttp2_frame *f, void *ud)
         h->fault = f->goaway.error_code;
     } else if (f->hd.type == NGHTTP2_RST_STREAM &&
                (x = nghttp2_session_get_stream_user_data(s, f->hd.stream_id)) != NULL) {
-        x->h2.broken = x->stop == 0;
+        x->h2.broken = true;
     }
     return 0;
 }
