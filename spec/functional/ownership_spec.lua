@@ -185,11 +185,11 @@ data: {key: v, legacy: old}
             put [[ return { apply = { { object = child("Widget", "c", o.spec), adopt = { "host-0.1" } } } }]]
             start()
             create("w", { m = { key = "v" } })
-            local taken = eventually(10, "it is taken over", function()
+            local adopted = eventually(10, "it is taken over", function()
                 local now = plane:get("widgets", namespace, "c")
                 return not now.spec.m.legacy and now
             end)
-            assert.same({ key = "v" }, taken.spec.m)
+            assert.same({ key = "v" }, adopted.spec.m)
             assert.same({ phase = "Up", count = 1, byName = { a = "hers" } }, taken.status)
             assert.same({ "alice Update", "host-0.1 Update" }, of_status(taken))
             assert.equal(2, #writes_to("c", "patch"), functional.audit.describe(writes_to "c"))
