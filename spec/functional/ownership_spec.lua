@@ -185,13 +185,13 @@ data: {key: v, legacy: old}
             put [[ return { apply = { { object = child("Widget", "c", o.spec), adopt = { "host-0.1" } } } }]]
             start()
             create("w", { m = { key = "v" } })
-            local adopted = eventually(10, "it is taken over", function()
+            local adopted = eventually(10, "it is adopted over", function()
                 local now = plane:get("widgets", namespace, "c")
                 return not now.spec.m.legacy and now
             end)
             assert.same({ key = "v" }, adopted.spec.m)
-            assert.same({ phase = "Up", count = 1, byName = { a = "hers" } }, taken.status)
-            assert.same({ "alice Update", "host-0.1 Update" }, of_status(taken))
+            assert.same({ phase = "Up", count = 1, byName = { a = "hers" } }, adopted.status)
+            assert.same({ "alice Update", "host-0.1 Update" }, of_status(adopted))
             assert.equal(2, #writes_to("c", "patch"), functional.audit.describe(writes_to "c"))
             process.sleep(0.5)
             mark = plane.audit:mark()
