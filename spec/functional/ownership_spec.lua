@@ -185,7 +185,7 @@ data: {key: v, legacy: old}
             put [[ return { apply = { { object = child("Widget", "c", o.spec), adopt = { "host-0.1" } } } }]]
             start()
             create("w", { m = { key = "v" } })
-            local adopted = eventually(10, "it is adopted over", function()
+            local adopted = eventually(10, "it is taken over", function()
                 local now = plane:get("widgets", namespace, "c")
                 return not now.spec.m.legacy and now
             end)
