@@ -1,5 +1,6 @@
 #include "base/alloc.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -69,4 +70,11 @@ char *xasprintf(const char *fmt, ...)
     int n = vasprintf(&text, fmt, ap);
     va_end(ap);
     return checked(n >= 0 ? text : NULL);
+}
+
+void alloc_give_back(void)
+{
+    enum { KEEP = 1 << 20 };
+    mallopt(M_MMAP_THRESHOLD, KEEP);
+    mallopt(M_TRIM_THRESHOLD, KEEP);
 }

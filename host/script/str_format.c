@@ -125,6 +125,8 @@ static void add_string(struct str_build *b, struct spec *s, int arg)
 
 #pragma GCC diagnostic pop
 
+enum { POLL_BYTES = 64 << 10 };
+
 // A Lua literal that reads back as the string.
 static void add_quoted(struct str_build *b, int arg)
 {
@@ -144,6 +146,8 @@ static void add_quoted(struct str_build *b, int arg)
         } else {
             str_build_add(b, s + i, 1);
         }
+        if (i % POLL_BYTES == POLL_BYTES - 1)
+            sandbox_poll(b->L, POLL_BYTES / 32);
     }
     str_build_add(b, "\"", 1);
 }

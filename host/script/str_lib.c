@@ -248,6 +248,7 @@ int str_lib_gsub(lua_State *L)
         check_error(L, &g.p);
         if (end != NULL) {
             n++;
+            count_turn(&g);
             str_build_add(&g.out, copied, (size_t)(at - copied));
             add_replacement(&g, at, end);
             copied = end;

@@ -22,7 +22,7 @@ struct item {
 
 enum order_by { BY_NUMBER, BY_TEXT, BY_CALL };
 
-enum { POLL_BYTES = 1 << 20 };
+enum { POLL_BYTES = 1 << 20, POLL_ELEMENTS = 1024 };
 
 struct sort {
     lua_State *L;
@@ -218,9 +218,11 @@ int table_lib_concat(lua_State *L)
         if (i > from)
             str_build_add(&b, between, n);
         add_element(L, &b, i);
+        if ((i - from) % POLL_ELEMENTS == POLL_ELEMENTS - 1)
+            sandbox_poll(L, POLL_ELEMENTS);
     }
     if (to >= from)
-        sandbox_charge(L, (uint64_t)(to - from) + 1);
+        sandbox_charge(L, (uint64_t)(to - from + 1) % POLL_ELEMENTS);
     str_build_push(&b);
     return 1;
 }

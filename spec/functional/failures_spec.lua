@@ -135,6 +135,54 @@ functional.describe("failures", function()
         end)
     end
 
+    it("that pass, told by the same 500, heal by themselves, and are said once", function()
+        local hooks = "validatingwebhookconfigurations"
+        plane:apply_text(([[
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: tidelock-failures}
+webhooks:
+- name: nobody.answers.test
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  timeoutSeconds: 1
+  failurePolicy: Fail
+  clientConfig: {url: "https://127.0.0.1:1/"}
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %s}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]
+]]):format(namespace))
+        finally(function()
+            plane:kubectl { "delete", hooks, "tidelock-failures", "--ignore-not-found" }
+        end)
+        eventually(10, "the server asks it", function()
+            local made, why = pcall(plane.create, plane, "configmaps", namespace, { metadata = { generateName = "probe-" } })
+            return not made and tostring(why):find("failed calling webhook", 1, true)
+        end)
+        start [[ return { apply = { config_map("c", { a = "1" }) }, status = { readyReplicas = 1 } } ]]
+        await_event(15, "failed calling webhook", "nobody.answers.test")
+        process.sleep(3)
+        assert.is_true(#writes_to "c" >= 3 and #writes_to "c" <= 14, functional.audit.describe(writes_to "c"))
+        assert.equal(1, #host:log_matching "pass failed", host:log_text())
+        await_reconciled("ApplyFailed", "failed calling webhook")
+        local seen = plane:get("memcacheds", namespace, "a").metadata.resourceVersion
+        plane:kubectl { "delete", hooks, "tidelock-failures" }
+        eventually(20, "it is there by itself", function()
+            return plane:get("configmaps", namespace, "c")
+        end)
+        process.sleep(1)
+        -- the conditions that anybody could see: from False to True, and no way back
+        local _, text = plane.api:request("GET", ("/apis/cache.example.com/v1alpha1/namespaces/%s/memcacheds?watch=1"
+            .. "&timeoutSeconds=1&resourceVersion=%s"):format(namespace, seen))
+        local states = {}
+        for line in text:gmatch "[^\n]+" do
+            for _, condition in ipairs(require("cjson").decode(line).object.status.conditions or {}) do
+                states[#states + 1] = condition.type == "Reconciled" and condition.status or nil
+            end
+        end
+        assert.equal("True", states[#states], text)
+        assert.is_true(#states <= 2, text)
+    end)
+
     -- What the kind's schema tells is not sent at all.
     local told = {
         ["a value of another type"] = {

@@ -46,6 +46,9 @@ local faults = {
     ["two-ports"] = { [[bad = deployment({ ports = {
         { containerPort = 80, protocol = "TCP", hostPort = 1 }, { containerPort = 80, protocol = "TCP", hostPort = 2 } } })]], "ports" },
     ["two-env"] = { [[bad = deployment({ env = { { name = "A", value = "1" }, { name = "A", value = "2" } } })]], "env" },
+    ["two-tags"] = { [[bad = child("Widget", name .. "-bad", { tags = { "a", "a" } })]], "spec.tags" },
+    ["two-defaults"] = { [[bad = child("Widget", name .. "-bad", { keyed = { { name = "a" }, { name = "a", ns = "default" } } })]],
+        "spec.keyed" },
     ["unit"] = { [[bad = deployment({ resources = { requests = { cpu = "1gi" } } })]], "requests" },
     ["no-quantity"] = { [[bad = deployment({ resources = { requests = { cpu = "" } } })]], "requests" },
     ["hexadecimal"] = { [[bad = deployment({ resources = { requests = { cpu = "0x10" } } })]], "requests" },

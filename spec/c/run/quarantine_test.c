@@ -3,6 +3,7 @@
 
 #include "run/controller/quarantine.h"
 #include "run/controller/share.h"
+#include "run/workqueue/pass_job.h"
 #include "things.h"
 
 enum { SECOND = 1000, MINUTE = 60 * SECOND };
@@ -230,6 +231,52 @@ static void hostile_scripts(void **unused)
         check_hostile(hostile[i]);
 }
 
+// A pass that failed is given back as run/workqueue/workers gives back that of a lost worker; that it finds
+// and replaces such workers is in workers_test.c.
+static bool worker_is_lost;
+
+void __real_pass_job_run(const struct pass_env *env, struct pass_runner *runner, struct controller_view *view,
+                         const char *key, struct outcome *ret);
+void __wrap_pass_job_run(const struct pass_env *env, struct pass_runner *runner, struct controller_view *view,
+                         const char *key, struct outcome *ret);
+void __wrap_pass_job_run(const struct pass_env *env, struct pass_runner *runner, struct controller_view *view,
+                         const char *key, struct outcome *ret)
+{
+    __real_pass_job_run(env, runner, view, key, ret);
+    if (!worker_is_lost || ret->kind != OUTCOME_FAILED)
+        return;
+    ret->stuck = true;
+    ret->end = PASS_CANCELED;
+    err_set(&ret->err, ERR_CANCELED, "the pass is stuck in a function that does not end");
+}
+
+static void a_lost_worker(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    worker_is_lost = true;
+    start(&s, "error('here its worker was lost')");
+    things_put(&s, "a", "{\"v\":\"1\"}");
+    things_put(&s, "b", "{\"v\":\"1\"}");
+    sim_run(&s, 2 * SECOND);
+    assert_true(quarantined(&s));
+    assert_int_equal(passes(&s), 1); // once is enough
+    assert_int_equal(things_events(&s, "tidelock-system", "ScriptQuarantined", "stuck in a function"), 1);
+    assert_string_equal(things_value(&s, "default", "good-a"), "1");
+    struct buf why;
+    buf_init(&why, 1 << 20);
+    assert_true(host_is_ready(s.host, &why));
+    assert_non_null(strstr(why.data, "script things (quarantined) ok: quarantined until 2026-01-01T00:0"));
+    assert_non_null(strstr(why.data, "script good (running) ok"));
+    buf_fini(&why);
+    worker_is_lost = false;
+    things_put_script(&s, "return { apply = { cm('c-' .. o.metadata.name, o.spec.v) } }", "");
+    sim_run(&s, SECOND);
+    assert_false(quarantined(&s));
+    assert_string_equal(things_value(&s, "default", "c-a"), "1");
+    sim_fini(&s);
+}
+
 static void a_new_version_frees(void **unused)
 {
     struct sim s;
@@ -443,6 +490,7 @@ int main(void)
         cmocka_unit_test(errors_of_a_key_alone),
         cmocka_unit_test(a_share_refills),
         cmocka_unit_test(hostile_scripts),
+        cmocka_unit_test(a_lost_worker),
         cmocka_unit_test(a_new_version_frees),
         cmocka_unit_test(the_annotation_frees),
         cmocka_unit_test(a_pass_that_goes_through_frees),

@@ -346,6 +346,38 @@ static void test_nothing_survives_a_pass(void **state)
 }
 
 // Inline runs count instructions: the same budget, the same end.
+// Nor do the main chunk's locals, the metatable of texts and what a sibling keeps: each pass starts from the
+// image.
+static void test_locals_do_not_survive(void **state)
+{
+    (void)state;
+    static const char kept[] = "local n = 0 return { next = function() n = n + 1 return n end }";
+    static const char text[] = "local kept, calls, seen = require 'kept', 0, {}\n"
+                               "return { subject = 'v1/ConfigMap', reconcile = function(o)\n"
+                               "  calls = calls + 1 seen[#seen + 1] = calls\n"
+                               "  local ok = pcall(function() getmetatable('').__index = nil end)\n"
+                               "  return { status = { calls = calls, seen = #seen, kept = kept.next(), ok = "
+                               "ok, up = ('x'):upper() } }\n"
+                               "end }";
+    struct program_file module = {"kept.lua", kept, strlen(kept)};
+    struct program_options o = {.main = {"t.lua", text, strlen(text)}, .modules = &module, .module_count = 1};
+    struct program *p = NULL;
+    struct err e = {0};
+    assert_int_equal(program_new(&o, &p, &e), 0);
+    struct pass_runner *r = pass_runner_new(NULL);
+    struct fake_world w = {0};
+    for (int i = 0; i < 3; i++) {
+        struct pass_output out;
+        support_run(r, p, &w, NULL, &out);
+        assert_string_equal(out.err.text, "");
+        assert_string_equal(out.result.data,
+                            "{\"status\":{\"calls\":1,\"kept\":1,\"ok\":false,\"seen\":1,\"up\":\"X\"}}");
+        pass_output_fini(&out);
+    }
+    pass_runner_free(r);
+    program_unref(p);
+}
+
 static void test_inline_budget_is_deterministic(void **state)
 {
     (void)state;
@@ -386,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_caps),
         cmocka_unit_test(test_log),
         cmocka_unit_test(test_nothing_survives_a_pass),
+        cmocka_unit_test(test_locals_do_not_survive),
         cmocka_unit_test(test_inline_budget_is_deterministic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

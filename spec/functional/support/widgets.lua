@@ -30,6 +30,15 @@ spec:
               ratio: {type: number}
               m: {type: object, additionalProperties: {type: string}}
               arr: {type: array, items: {type: string}}
+              tags: {type: array, x-kubernetes-list-type: set, items: {type: string}}
+              keyed:
+                type: array
+                x-kubernetes-list-type: map
+                x-kubernetes-list-map-keys: [name, ns]
+                items:
+                  type: object
+                  required: [name]
+                  properties: {name: {type: string}, ns: {type: string, default: default}}
           status:
             type: object
             properties:
