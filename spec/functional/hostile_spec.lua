@@ -2,8 +2,11 @@
 local functional = require "spec.functional.support"
 local eventually, process = functional.eventually, functional.process
 
-local GOOD, ROUNDS = 50, 8 -- touches: one a script and round
-local SLACK = 0.005 -- seconds: a turn of the scheduler, on processors that the API server uses too
+local GOOD, ROUNDS = 50, 24 -- touches: one a script and round
+-- A touch goes several times through the API server. On two busy cores its median was 7 to 15 ms; the 99th percentile
+-- of 400 was 21 to 52 ms under the same conditions, that of 1,200 beside the scripts 0.9 to 1.5 times that without them
+-- (32 to 63 ms). A baseline below the least that 400 had would be luck and counts as that, in seconds.
+local FLOOR = 0.02
 
 -- What each reconcile does for its subjects.
 local hostile = {
@@ -19,6 +22,15 @@ local hostile = {
     decode = "local json = require 'tidelock.json' local s = '[' .. ('1,'):rep(3e5) .. '1]' "
         .. "while true do json.decode(s) end",
     result = "local t = {} for i = 1, 3e5 do t[i] = 'some text that makes it large' end return { status = { t = t } }",
+    events = "local t = {} for i = 1, 1000 do t[i] = { type = 'Normal', reason = 'R', message = 'm' .. i } end "
+        .. "return { events = t }",
+    find = "local s, p = ('a'):rep(1e6), ('a'):rep(5e5) .. 'b' while true do s:find(p, 1, true) end",
+    insert = "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.insert(t, 1, 0) end",
+    handler = "while true do xpcall(function() while true do end end, function() while true do end end) end",
+    callback = "local function f(s) return (s:gsub('.', f)) end f('a')",
+    coroutines = "while true do coroutine.wrap(function() while true do end end)() end",
+    finalizer = "local p = newproxy(true) getmetatable(p).__gc = function() while true do end end p = nil "
+        .. "while true do collectgarbage() end",
     flood = "for i = 1, 2000 do world.log('info', 'again') end",
     sort = "local t = {} for i = 1, 1e5 do t[i] = (i * 7919) % 100003 end while true do table.sort(t, "
         .. "function(a, b) return a < b end) end",
@@ -138,14 +150,11 @@ functional.describe("hostile scripts", function()
         end
 
         local beside, median = measure(true)
-        if beside > 2 * alone + SLACK and not functional.sanitized then -- once more: the machine is not ours
-            alone, beside = measure(false), measure(true)
-        end
         local text = ("p99 alone %.1f ms, beside hostile scripts %.1f ms (median %.1f ms)"):format(
             alone * 1e3, beside * 1e3, median * 1e3)
         print(text)
         if not functional.sanitized then
-            assert.is_true(beside <= 2 * alone + SLACK, text)
+            assert.is_true(beside <= 2 * math.max(alone, FLOOR), text)
         end
     end)
 
