@@ -99,19 +99,30 @@ struct shape {
     size_t names;    // string keys
     size_t elements; // keys that are whole numbers from 1
     size_t last;     // the greatest of them
+    // Of the keys that can not be: which is told must not depend on the order of the hash.
+    int odd;               // the least type, or LUA_TNIL when there is none
+    lua_Number odd_number; // the least, when that type is LUA_TNUMBER
 };
 
-static int odd_key(struct encoder *enc, const struct value_path *path)
+static void note_odd_key(struct shape *s, lua_State *L, int idx)
 {
-    lua_State *L = enc->L;
-    if (lua_type(L, -2) == LUA_TNUMBER)
+    int type = lua_type(L, idx);
+    lua_Number n = type == LUA_TNUMBER ? lua_tonumber(L, idx) : 0;
+    if (s->odd != LUA_TNIL && (type > s->odd || (type == s->odd && n >= s->odd_number)))
+        return;
+    s->odd = type;
+    s->odd_number = n;
+}
+
+static int odd_key(struct encoder *enc, const struct value_path *path, const struct shape *s)
+{
+    if (s->odd == LUA_TNUMBER)
         return fail(enc, ERR_INVALID, path,
                     "has the key %.14g: a list counts from 1 without gaps, an object has text keys (write "
                     "[\"%.14g\"])",
-                    lua_tonumber(L, -2), lua_tonumber(L, -2));
-    const char *type = convert_is_null(L, -2) ? "k8s.null" : luaL_typename(L, -2);
+                    s->odd_number, s->odd_number);
     return fail(enc, ERR_INVALID, path, "has a key of type %s: only text (or 1..n in a list) can be a key",
-                type);
+                s->odd == LUA_TLIGHTUSERDATA ? "k8s.null" : lua_typename(enc->L, s->odd));
 }
 
 static uint64_t prefix_of(const char *text, size_t len)
@@ -152,28 +163,34 @@ static int measure(struct encoder *enc, const struct value_path *path, struct sh
             s.names++;
         } else {
             lua_Number n = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : 0;
-            if (!(n >= 1 && n <= 0x1p53 && n == floor(n)))
-                return odd_key(enc, path);
-            s.elements++;
-            if ((size_t)n > s.last)
+            bool element = n >= 1 && n <= 0x1p53 && n == floor(n);
+            if (!element)
+                note_odd_key(&s, L, -2);
+            s.elements += element;
+            if (element && (size_t)n > s.last)
                 s.last = (size_t)n;
         }
         lua_pop(L, 1);
     }
     *ret = s;
-    return 0;
+    return s.odd != LUA_TNIL ? odd_key(enc, path, &s) : 0;
 }
 
-static int mixed_keys(struct encoder *enc, const struct value_path *path)
+static int compare_keys(const struct key *x, const struct key *y)
 {
-    lua_State *L = enc->L;
-    lua_pushnil(L);
-    while (lua_next(L, -2) && lua_type(L, -2) != LUA_TSTRING)
-        lua_pop(L, 1);
-    size_t n = 0;
-    const char *name = lua_type(L, -2) == LUA_TSTRING ? lua_tolstring(L, -2, &n) : "?";
-    if (!str_is_utf8(name, n))
-        name = "?";
+    if (x->prefix != y->prefix)
+        return x->prefix < y->prefix ? -1 : 1;
+    int r = memcmp(x->text, y->text, x->len < y->len ? x->len : y->len);
+    return r != 0 ? r : (x->len > y->len) - (x->len < y->len);
+}
+
+// Names the first of the text keys, the last `names` of enc->keys.
+static int mixed_keys(struct encoder *enc, const struct value_path *path, size_t names)
+{
+    const struct key *first = &enc->keys[enc->key_count - names];
+    for (const struct key *k = first + 1; k < enc->keys + enc->key_count; k++)
+        first = compare_keys(k, first) < 0 ? k : first;
+    const char *name = str_is_utf8(first->text, first->len) ? first->text : "?";
     return fail(enc, ERR_INVALID, path,
                 "is a list and also has the key \"%.60s\": make it a list (1..n) or an object (text keys)",
                 name);
@@ -212,14 +229,6 @@ static int write_array(struct encoder *enc, const struct value_path *path, size_
     }
     jw_array_end(enc->w);
     return 0;
-}
-
-static int compare_keys(const struct key *x, const struct key *y)
-{
-    if (x->prefix != y->prefix)
-        return x->prefix < y->prefix ? -1 : 1;
-    int r = memcmp(x->text, y->text, x->len < y->len ? x->len : y->len);
-    return r != 0 ? r : (x->len > y->len) - (x->len < y->len);
 }
 
 static int on_sort(const void *a, const void *b)
@@ -352,7 +361,7 @@ static int write_table(struct encoder *enc, const struct value_path *path)
         return r;
     bool array = s.elements > 0 || metatable == enc->array;
     if (array && s.names > 0)
-        return mixed_keys(enc, path);
+        return mixed_keys(enc, path, s.names);
     if (s.last != s.elements)
         return gap(enc, path, &s);
     r = array ? write_array(enc, path, s.elements) : write_object(enc, path, start, metatable);
@@ -502,7 +511,7 @@ int convert_list_count(lua_State *L, const struct value_path *path, size_t *ret,
     int top = lua_gettop(L);
     int r = measure(&enc, path, &s);
     if (r == 0 && s.names > 0 && s.elements > 0)
-        r = mixed_keys(&enc, path);
+        r = mixed_keys(&enc, path, s.names);
     else if (r == 0 && s.names > 0)
         r = fail(&enc, ERR_INVALID, path, "is an object, but must be a list: { first, second }");
     else if (r == 0 && s.last != s.elements)

@@ -176,26 +176,29 @@ static int unknown_field(struct result_checker *c, const struct value_path *path
     return result_bad(c, &at, "is not a field here: there are %s", list);
 }
 
-// The unknown field that comes first in byte order, so that the same table always gives the same error.
+// The wrong field that comes first, so that the same table always gives the same error.
 static int check_names(struct result_checker *c, const struct value_path *path,
                        const struct result_field *fields, const struct result_alias *aliases)
 {
     lua_State *L = c->L;
     const char *unknown = NULL;
+    int odd = LUA_TNIL; // the least type of keys that are no names
     luaL_checkstack(L, 8, "result nested too deep");
     lua_pushnil(L);
     while (lua_next(L, -2)) {
         lua_pop(L, 1);
-        if (lua_type(L, -1) != LUA_TSTRING) {
-            int r = result_bad(c, path, "%shas a key of type %s: only field names belong here",
-                               path == NULL ? "the result " : "", luaL_typename(L, -1));
-            lua_pop(L, 1);
-            return r;
+        int type = lua_type(L, -1);
+        if (type != LUA_TSTRING) {
+            odd = odd == LUA_TNIL || type < odd ? type : odd;
+            continue;
         }
         const char *name = lua_tostring(L, -1); // held by the table
         if (find_field(fields, name) == NULL && (unknown == NULL || strcmp(name, unknown) < 0))
             unknown = name;
     }
+    if (odd != LUA_TNIL)
+        return result_bad(c, path, "%shas a key of type %s: only field names belong here",
+                          path == NULL ? "the result " : "", lua_typename(L, odd));
     return unknown != NULL ? unknown_field(c, path, unknown, fields, aliases) : 0;
 }
 

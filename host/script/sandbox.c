@@ -340,11 +340,12 @@ static bool has_its_own_place(lua_State *L, const struct sandbox *s)
     return from == s->raise || from == run_protected;
 }
 
-// A text that begins with a line of the library, or a table, which `error` gives no line.
+// A text that begins with a line of the library, or what is no text, which `error` gives no line.
 static bool lacks_a_line(lua_State *L)
 {
-    return lua_istable(L, 1) ||
-           (lua_type(L, 1) == LUA_TSTRING && strncmp(lua_tostring(L, 1), "[tidelock", 9) == 0);
+    if (lua_type(L, 1) == LUA_TSTRING)
+        return strncmp(lua_tostring(L, 1), "[tidelock", 9) == 0;
+    return lua_type(L, 1) != LUA_TNUMBER;
 }
 
 // The innermost script line; the script's file when all its functions have returned by calling another.
@@ -424,8 +425,12 @@ static int message_protected(lua_State *L)
         allow_push_tostring(L, 1);
         text = lua_tolstring(L, -1, &len);
     }
-    if (len == 0)
-        err_set(s->err, ERR_SCRIPT, "the script raised an empty text: say what is wrong");
+    int type = lua_type(L, 1);
+    if (type == LUA_TBOOLEAN || type == LUA_TFUNCTION || type == LUA_TLIGHTUSERDATA)
+        err_set(s->err, ERR_SCRIPT, "%sthe script raised %s%s: give error() a text", s->where,
+                type == LUA_TFUNCTION ? "a " : "", text);
+    else if (len == 0)
+        err_set(s->err, ERR_SCRIPT, "%sthe script raised an empty text: say what is wrong", s->where);
     else
         set_message(s, text, len);
     return 0;
@@ -446,14 +451,15 @@ static enum pass_end read_error(struct sandbox *s, struct sandbox_outcome *ret)
     }
     const char *type = luaL_typename(L, -1);
     if (lua_isnil(L, -1)) {
-        err_set(&ret->err, ERR_SCRIPT, "the script raised nil: give error() a text");
+        err_set(&ret->err, ERR_SCRIPT, "%sthe script raised nil: give error() a text", s->where);
         return PASS_RAISED;
     }
     s->nest = 0;
     lua_pushcfunction(L, message_protected);
     lua_insert(L, -2);
     if (lua_pcall(L, 1, 0, 0) != 0 && s->stop == PASS_OK)
-        err_set(&ret->err, ERR_SCRIPT, "the script raised a %s that can not be turned into text", type);
+        err_set(&ret->err, ERR_SCRIPT, "%sthe script raised a %s that can not be turned into text", s->where,
+                type);
     return s->stop != PASS_OK ? s->stop : PASS_RAISED;
 }
 

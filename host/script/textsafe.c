@@ -4,6 +4,9 @@
 
 #include "base/strset.h"
 
+// Of a long text: what stands first, and last, since that is where an error says what is wrong.
+enum { HEAD_MAX = 400, TAIL_MAX = 240 };
+
 // Length of the character that text begins with, or 0 when it is none.
 static size_t character(const char *text, size_t n)
 {
@@ -36,7 +39,18 @@ size_t textsafe_copy(char *out, size_t cap, const char *text, size_t n)
 
 void textsafe_err(struct err *e, enum err_code code, const char *text, size_t n)
 {
+    static const char gap[] = " ... ";
     char safe[ERR_TEXT_MAX];
-    textsafe_copy(safe, sizeof(safe), text, n);
+    if (n <= HEAD_MAX + TAIL_MAX) {
+        textsafe_copy(safe, sizeof(safe), text, n);
+    } else {
+        const char *tail = text + n - TAIL_MAX;
+        while (((unsigned char)*tail & 0xC0) == 0x80 && tail < text + n) // within a character
+            tail++;
+        size_t len = textsafe_copy(safe, HEAD_MAX + 1, text, n);
+        memcpy(safe + len, gap, sizeof(gap));
+        len += sizeof(gap) - 1;
+        textsafe_copy(safe + len, TAIL_MAX + 1, tail, (size_t)(text + n - tail));
+    }
     err_set(e, code, "%s", safe);
 }

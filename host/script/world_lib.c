@@ -44,6 +44,13 @@ static const char *opt_text(lua_State *L, int arg, const char *function, const c
     return lua_isnoneornil(L, arg) ? NULL : check_text(L, arg, function, what);
 }
 
+static bool is_known(const char *const *known, const char *name)
+{
+    while (*known != NULL && strcmp(*known, name) != 0)
+        known++;
+    return *known != NULL;
+}
+
 // Options are absent or a table whose keys are all known.
 static bool check_options(lua_State *L, int arg, const char *function, const char *const *known)
 {
@@ -53,21 +60,23 @@ static bool check_options(lua_State *L, int arg, const char *function, const cha
         luaL_error(L, "%s: %s argument must be a table of options, got %s", function, ordinal(arg),
                    luaL_typename(L, arg));
     convert_force(L, arg);
+    bool list = false;
+    const char *unknown = NULL; // the first, whatever the order of the table's hash
     lua_pushnil(L);
     while (lua_next(L, arg)) {
         lua_pop(L, 1);
-        if (lua_type(L, -1) != LUA_TSTRING)
-            luaL_error(L, "%s: options are named, got a list; write {labels = {app = \"web\"}}", function);
-        const char *key = lua_tostring(L, -1);
-        bool found = false;
-        for (int i = 0; known[i] != NULL; i++)
-            found = found || strcmp(known[i], key) == 0;
-        const char *near = found ? NULL : nearest_name(key, known);
-        if (!found)
-            luaL_error(L, "%s: unknown option '%s'%s%s%s", function, key,
-                       near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-                       near != NULL ? "'?" : "");
+        const char *key = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
+        list = list || key == NULL;
+        if (key != NULL && !is_known(known, key) && (unknown == NULL || strcmp(key, unknown) < 0))
+            unknown = key; // held by the table
     }
+    if (list)
+        luaL_error(L, "%s: options are named, got a list; write {labels = {app = \"web\"}}", function);
+    const char *near = unknown != NULL ? nearest_name(unknown, known) : NULL;
+    if (unknown != NULL)
+        luaL_error(L, "%s: unknown option '%s'%s%s%s", function, unknown,
+                   near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+                   near != NULL ? "'?" : "");
     return true;
 }
 

@@ -165,7 +165,7 @@ static void test_tells_errors(void **state)
     (void)state;
     support_end("error('boom')", PASS_RAISED, "t.lua:2: boom");
     support_end("error('boom', 0)", PASS_RAISED, "boom");
-    support_end("error()", PASS_RAISED, "raised nil");
+    support_end("error()", PASS_RAISED, "t.lua:2: the script raised nil: give");
     support_end("error({})", PASS_RAISED, "t.lua:2: the script raised a table, {}: give error() a text");
     support_end("error({code = 7, why = {'a', 'b'}})", PASS_RAISED,
                 "t.lua:2: the script raised a table, {\"code\":7,\"why\":[\"a\",\"b\"]}: give");
@@ -186,7 +186,16 @@ static void test_tells_errors(void **state)
                 "a\xEF\xBF\xBD"
                 "b\xEF\xBF\xBD"
                 "c");
-    support_end("error(('x'):rep(1000000), 0)", PASS_RAISED, "xxxx");
+    support_end("error('first' .. ('x'):rep(1000000) .. 'last', 0)", PASS_RAISED, "firstxxxx");
+    support_end("error('first' .. ('x'):rep(1000000) .. 'last', 0)", PASS_RAISED, "xx ... xx");
+    support_end("error('first' .. ('x'):rep(1000000) .. 'last', 0)", PASS_RAISED, "xxxxlast");
+    support_end("error(('x'):rep(1000) .. ('\xC3\xA4'):rep(119) .. '.', 0)", PASS_RAISED, "x ... x\xC3\xA4");
+    support_end("error(('x'):rep(1000) .. ('\xC3\xA4'):rep(120) .. '.', 0)", PASS_RAISED, "x ... \xC3\xA4");
+    support_end("require('tidelock').quantity(('9'):rep(1e6))", PASS_RAISED,
+                "9\" is not a quantity: write a number");
+    support_end("error(false)", PASS_RAISED, "t.lua:2: the script raised false: give error() a text");
+    support_end("error(function() end)", PASS_RAISED, "t.lua:2: the script raised a function: give");
+    support_end("error(require('tidelock').null)", PASS_RAISED, "t.lua:2: the script raised null: give");
     support_end("return {status = {m = object.status.phase}}", PASS_RAISED,
                 "t.lua:2: attempt to index field 'status'");
 }
@@ -304,6 +313,33 @@ static void test_log(void **state)
     program_unref(p);
 }
 
+// Of several wrong keys the first is told, though the hash of each state has an order of its own.
+static void test_errors_name_the_same_key(void **state)
+{
+    static const struct {
+        const char *body;
+        enum pass_end end;
+        const char *text;
+    } cases[] = {
+        {"world.list('v1/Pod', {e = 1, d = 1, c = 1, b = 1, a = 1, f = 1, g = 1})", PASS_RAISED,
+         "unknown option 'a'"},
+        {"world.list('v1/Pod', {e = 1, d = 1, c = 1, 5, b = 1, a = 1})", PASS_RAISED, "options are named"},
+        {"return {e = 1, d = 1, c = 1, b = 1, a = 1, f = 1, g = 1}", PASS_RESULT, "a: is not a field here"},
+        {"return {a = 1, [5] = 1, [false] = 1, [{}] = 1, b = 1}", PASS_RESULT, "has a key of type boolean"},
+        {"return {status = {e = 1, d = 1, c = 1, 5, b = 1, a = 1}}", PASS_RESULT, "also has the key \"a\""},
+        {"return {status = {a = 1, [false] = 1, [{}] = 1, [-1.5] = 1, [print or pcall] = 1, b = 1}}",
+         PASS_RESULT, "status: has a key of type boolean"},
+        {"return {status = {[-1.5] = 1, [0.5] = 1, [-2.5] = 1, [{}] = 1, [1.5] = 1, b = 1}}", PASS_RESULT,
+         "status: has the key -2.5"},
+        {"return {status = {[require('tidelock').null] = 1, [{}] = 1, [pcall] = 1}}", PASS_RESULT,
+         "status: has a key of type k8s.null"},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        for (int state_of_its_own = 0; state_of_its_own < 20; state_of_its_own++)
+            support_end(cases[i].body, cases[i].end, cases[i].text);
+}
+
 // What a pass does to its state is gone in the next.
 static void test_nothing_survives_a_pass(void **state)
 {
@@ -345,7 +381,6 @@ static void test_nothing_survives_a_pass(void **state)
     pass_runner_free(r);
 }
 
-// Inline runs count instructions: the same budget, the same end.
 // Nor do the main chunk's locals, the metatable of texts and what a sibling keeps: each pass starts from the
 // image.
 static void test_locals_do_not_survive(void **state)
@@ -378,6 +413,7 @@ static void test_locals_do_not_survive(void **state)
     program_unref(p);
 }
 
+// Inline runs count instructions: the same budget, the same end.
 static void test_inline_budget_is_deterministic(void **state)
 {
     (void)state;
@@ -417,6 +453,7 @@ int main(void)
         cmocka_unit_test(test_traceback_has_script_frames_only),
         cmocka_unit_test(test_caps),
         cmocka_unit_test(test_log),
+        cmocka_unit_test(test_errors_name_the_same_key),
         cmocka_unit_test(test_nothing_survives_a_pass),
         cmocka_unit_test(test_locals_do_not_survive),
         cmocka_unit_test(test_inline_budget_is_deterministic),
