@@ -1,6 +1,8 @@
-// The same passes in fresh processes give the same bytes: results, errors, tracebacks, log lines, memory and
-// budget used. The processes differ in address layout, seed of the string hashes, order of the passes, time
-// zone and locale; that the first two do differ is checked, too.
+// The same passes in fresh processes give the same bytes: results, errors, tracebacks, log lines and budget
+// used. Not the memory: LuaJIT makes a table whose keys come and go anew at a moment that depends on their
+// hashes, so what a pass holds at most may differ by the size of one. The processes differ in address layout,
+// seed of the string hashes, order of the passes, time zone and locale; that the first two do differ is
+// checked, too.
 //
 // The program starts itself: determinism_test --passes SEED PADDING ORDER
 #include <fcntl.h>
@@ -20,8 +22,8 @@ enum {
     PROCESSES = 3,
     GRAMMAR_SCRIPTS = 150,
     OUTPUT_MAX = 64 << 20,
-    // From here on the collector runs, which frees texts in the order of their hashes: what a pass holds at
-    // most, and so when its memory is looked at, differs a little.
+    // From here on the collector runs, which frees texts in the order of their hashes, and so the moment at
+    // which the pass's memory is looked at differs a little.
     COLLECTS_FROM = 1 << 20,
 };
 
@@ -143,7 +145,7 @@ static void run(struct pass_runner *r, struct program *p, uint64_t cpu_us, struc
              o.traceback.len > 0 ? o.traceback.data : "", (int)o.result.len,
              o.result.len > 0 ? o.result.data : "");
     if (o.memory_peak < COLLECTS_FROM)
-        buf_addf(out, "%llu us, %zu bytes\n", (unsigned long long)o.cpu_us, o.memory_peak);
+        buf_addf(out, "%llu us\n", (unsigned long long)o.cpu_us);
     pass_output_fini(&o);
     program_unref(p);
 }
@@ -249,6 +251,15 @@ static void run_process(int number, uint64_t seed, struct buf *out)
     assert_int_equal(status, 0);
 }
 
+// Of LuaJIT's own walk through a table: what stands behind the address in the first line.
+static bool same_order(const struct buf *a, const struct buf *b)
+{
+    const char *x = a->data + strcspn(a->data, " ");
+    const char *y = b->data + strcspn(b->data, " ");
+    size_t n = strcspn(x, "\n");
+    return n == strcspn(y, "\n") && strncmp(x, y, n) == 0;
+}
+
 static void assert_same(const struct buf *a, size_t from_a, const struct buf *b, size_t from_b)
 {
     const char *x = a->data + from_a;
@@ -265,6 +276,18 @@ static void assert_same(const struct buf *a, size_t from_a, const struct buf *b,
              (int)(i - from + 100 < n - from ? i - from + 100 : n - from), y + from);
 }
 
+// For the processes that start from now on. False: it can not be had; a sanitizer's shadow memory does not go
+// with each layout, so who runs it may have fixed them.
+static bool randomize_layouts(void)
+{
+    int persona = personality(0xffffffff);
+#ifndef TIDELOCK_SANITIZED
+    if (persona != -1)
+        persona = personality((unsigned long)persona & ~(unsigned long)ADDR_NO_RANDOMIZE) != -1 ? 0 : persona;
+#endif
+    return persona != -1 && (persona & ADDR_NO_RANDOMIZE) == 0;
+}
+
 static void test_fresh_processes_say_the_same(void **state)
 {
     (void)state;
@@ -272,20 +295,25 @@ static void test_fresh_processes_say_the_same(void **state)
     struct buf outs[PROCESSES];
     size_t layout[PROCESSES]; // length of the first line
     seed_announce(seed, NULL, 0);
-#ifndef TIDELOCK_SANITIZED // whose shadow memory does not go with each layout
-    int persona = personality(0xffffffff);
-    if (persona != -1)
-        personality((unsigned long)persona & ~(unsigned long)ADDR_NO_RANDOMIZE);
-#endif
+    bool layouts_differ = randomize_layouts();
+    if (!layouts_differ)
+        print_message("skipped: whether the processes' addresses differ, as their layout is fixed here\n");
     for (int i = 0; i < PROCESSES; i++) {
-        run_process(i, seed, &outs[i]);
+        // LuaJIT has few different orders: two processes have the same one by chance now and then.
+        for (int tries = 0; tries < 10; tries++) {
+            if (tries > 0)
+                buf_fini(&outs[i]);
+            run_process(i, seed, &outs[i]);
+            if (i == 0 || !same_order(&outs[0], &outs[i]))
+                break;
+        }
         layout[i] = strcspn(outs[i].data, "\n");
         assert_true(outs[i].len > 100000);
     }
     for (int i = 1; i < PROCESSES; i++) {
-        size_t address = strcspn(outs[i].data, " ");
-        assert_true(strncmp(outs[0].data, outs[i].data, address) != 0);
-        assert_true(strncmp(outs[0].data + address, outs[i].data + address, layout[i] - address) != 0);
+        if (layouts_differ)
+            assert_true(strncmp(outs[0].data, outs[i].data, strcspn(outs[i].data, " ")) != 0);
+        assert_false(same_order(&outs[0], &outs[i]));
         assert_same(&outs[0], layout[0], &outs[i], layout[i]);
     }
     print_message("%d processes, %d passes, %zu bytes each: the same\n", PROCESSES, PASSES,
