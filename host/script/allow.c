@@ -125,10 +125,10 @@ static void open_library(lua_State *L, const char *name, lua_CFunction open)
     lua_call(L, 1, 0);
 }
 
-// Our functions have LuaJIT's of the same name as upvalue 1, if there is one; pairs has next.
+// Our functions have LuaJIT's of the same name as upvalue 1, if there is one.
 static void push_allowed(lua_State *L, const struct allowed *a, int from)
 {
-    lua_getfield(L, from, a->own == order_pairs ? "next" : a->name);
+    lua_getfield(L, from, a->name);
     if (a->own != KEEP)
         lua_pushcclosure(L, a->own, 1);
 }

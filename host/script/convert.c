@@ -272,7 +272,7 @@ void convert_force(lua_State *L, int idx)
     idx = absolute(L, idx);
     luaL_checkstack(L, 8, "too many values");
     size_t len = 0;
-    const char *text = find_text(L, idx, &len);
+    const char *text = find_text(L, idx, &len); // out of reach of a script: no function of ours shows it
     ASSERT(text != NULL);
     struct err e;
     if (push_text(L, text, len, idx, &e) < 0)

@@ -217,16 +217,52 @@ static int on_step(lua_State *L)
     return 2;
 }
 
-// Upvalue 1: LuaJIT's own next, which for in pairs runs without a call.
+// Upvalues: the table, how many it had when the walk began, the place. A script never gets LuaJIT's own next:
+// that would show it the entry of a lazy table, and the order of hashes in a table that grows while it is
+// walked through.
+static int on_sequence_step(lua_State *L)
+{
+    lua_Integer n = lua_tointeger(L, lua_upvalueindex(2));
+    lua_settop(L, 0);
+    for (lua_Integer i = lua_tointeger(L, lua_upvalueindex(3)) + 1; i <= n; i++) {
+        lua_pushinteger(L, i);
+        lua_rawgeti(L, lua_upvalueindex(1), (int)i);
+        if (!lua_isnil(L, -1)) {
+            lua_pushvalue(L, 1);
+            lua_replace(L, lua_upvalueindex(3));
+            return 2;
+        }
+        lua_settop(L, 0);
+    }
+    lua_pushnil(L);
+    return 1;
+}
+
+// Has the table at 1, which is natural, no key but 1 to n?
+static bool is_sequence(lua_State *L, size_t *ret_n)
+{
+    *ret_n = lua_objlen(L, 1);
+    if (*ret_n > 0)
+        return true;
+    lua_pushnil(L);
+    if (!lua_next(L, 1))
+        return true;
+    lua_pop(L, 2);
+    return false;
+}
+
 int order_pairs(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
     convert_force(L, 1);
     lua_settop(L, 1);
-    if (order_is_natural(L, 1)) {
-        lua_pushvalue(L, lua_upvalueindex(1));
+    size_t n;
+    lua_pushvalue(L, 1);
+    if (order_is_natural(L, 1) && is_sequence(L, &n)) {
+        lua_pushinteger(L, (lua_Integer)n);
+        lua_pushinteger(L, 0);
+        lua_pushcclosure(L, on_sequence_step, 3);
     } else {
-        lua_pushvalue(L, 1);
         order_push(L, 1);
         lua_pushinteger(L, 0);
         lua_pushcclosure(L, on_step, 4);

@@ -414,6 +414,43 @@ static void test_locals_do_not_survive(void **state)
 }
 
 // Inline runs count instructions: the same budget, the same end.
+// What pairs returns walks through its own table alone, as it was: not through the text behind an object that
+// was not looked at, nor in the order of hashes.
+static void test_the_iterator_of_pairs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body, *result;
+    } cases[] = {
+        {"local f = pairs({}) local p = world.list('v1/Pod')[1] local k, v = f(p)\n"
+         "return {status = {k = tostring(k), v = tostring(v), name = p.metadata.name}}",
+         "{\"status\":{\"k\":\"nil\",\"name\":\"a\",\"v\":\"nil\"}}"},
+        {"local f = pairs({1}) local p = world.list('v1/Pod')[1] local k = f(p) p[k] = 3e7\n"
+         "return {status = {k = k, name = p.metadata.name}}",
+         "{\"status\":{\"k\":1,\"name\":\"a\"}}"},
+        {"local t, out = {1, 2, 3}, {}\n"
+         "for k in pairs(t) do out[#out + 1] = k for i = 1, 50 do t['k' .. i] = 1 end end\n"
+         "return {status = {out = table.concat(out, ' ')}}",
+         "{\"status\":{\"out\":\"1 2 3\"}}"},
+        {"local t, out = {1, 2, 3, 4}, {}\n"
+         "for k, v in pairs(t) do out[#out + 1] = k .. '=' .. v t[k + 1] = nil t[k] = v * 2 end\n"
+         "return {status = {out = table.concat(out, ' '), one = next({x = 1})}}",
+         "{\"status\":{\"one\":\"x\",\"out\":\"1=1 3=3\"}}"},
+    };
+    struct pass_runner *r = pass_runner_new(NULL);
+    struct fake_world w = {0};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct program *p = support_program(cases[i].body);
+        struct pass_output out;
+        support_run(r, p, &w, NULL, &out);
+        assert_string_equal(out.err.text, "");
+        assert_string_equal(out.result.data, cases[i].result);
+        pass_output_fini(&out);
+        program_unref(p);
+    }
+    pass_runner_free(r);
+}
+
 static void test_inline_budget_is_deterministic(void **state)
 {
     (void)state;
@@ -456,6 +493,7 @@ int main(void)
         cmocka_unit_test(test_errors_name_the_same_key),
         cmocka_unit_test(test_nothing_survives_a_pass),
         cmocka_unit_test(test_locals_do_not_survive),
+        cmocka_unit_test(test_the_iterator_of_pairs),
         cmocka_unit_test(test_inline_budget_is_deterministic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
