@@ -11,8 +11,9 @@
 
 enum {
     GVK_MAX = 20000,
-    GROUP_MAX = 253, // a DNS subdomain
-    LABEL_MAX = 63,  // a DNS label: version and kind
+    GVK_ASKED_MAX = GVK_MAX / 2, // that scripts have made up: the rest is for what servers name
+    GROUP_MAX = 253,             // a DNS subdomain
+    LABEL_MAX = 63,              // a DNS label: version and kind
     GVK_TEXT_MAX = GROUP_MAX + 2 * LABEL_MAX + 3,
 };
 
@@ -166,24 +167,24 @@ static const struct gvk *find(const char *text)
     return x == NULL ? NULL : &x->gvk;
 }
 
-static const struct gvk *intern(const char *text, const struct parts *p, struct err *e)
+static const struct gvk *intern(const char *text, const struct parts *p, size_t max, struct err *e)
 {
     struct interned *x;
     pthread_rwlock_wrlock(&table_lock);
     HASH_FIND_STR(table, text, x);
-    if (x == NULL && HASH_COUNT(table) < GVK_MAX) {
+    if (x == NULL && HASH_COUNT(table) < max) {
         x = make(text, p);
         HASH_ADD_KEYPTR(hh, table, x->gvk.text, strlen(x->gvk.text), x);
     }
     pthread_rwlock_unlock(&table_lock);
     if (x == NULL) {
-        err_set(e, ERR_LIMIT, "kind \"%s\": more than %d kinds are in use", text, GVK_MAX);
+        err_set(e, ERR_LIMIT, "kind \"%s\": more than %zu kinds are in use", text, max);
         return NULL;
     }
     return &x->gvk;
 }
 
-const struct gvk *gvk_parse(const char *text, struct err *e)
+static const struct gvk *parse(const char *text, size_t max, struct err *e)
 {
     if (text == NULL) {
         err_set(e, ERR_INVALID, "no kind given: write group/version/Kind");
@@ -195,10 +196,20 @@ const struct gvk *gvk_parse(const char *text, struct err *e)
     struct parts p = {0};
     if (check(text, &p, e) < 0)
         return NULL;
-    return intern(text, &p, e);
+    return intern(text, &p, max, e);
 }
 
-const struct gvk *gvk_of(const char *api_version, const char *kind, struct err *e)
+const struct gvk *gvk_parse(const char *text, struct err *e)
+{
+    return parse(text, GVK_MAX, e);
+}
+
+const struct gvk *gvk_parse_asked(const char *text, struct err *e)
+{
+    return parse(text, GVK_ASKED_MAX, e);
+}
+
+static const struct gvk *join(const char *api_version, const char *kind, size_t max, struct err *e)
 {
     if (api_version == NULL || *api_version == '\0' || kind == NULL || *kind == '\0') {
         err_set(e, ERR_INVALID, "apiVersion and kind are both required");
@@ -214,7 +225,17 @@ const struct gvk *gvk_of(const char *api_version, const char *kind, struct err *
         err_set(e, ERR_INVALID, "apiVersion \"%.100s\" with kind \"%.100s\" is too long", api_version, kind);
         return NULL;
     }
-    return gvk_parse(text, e);
+    return parse(text, max, e);
+}
+
+const struct gvk *gvk_of(const char *api_version, const char *kind, struct err *e)
+{
+    return join(api_version, kind, GVK_MAX, e);
+}
+
+const struct gvk *gvk_of_asked(const char *api_version, const char *kind, struct err *e)
+{
+    return join(api_version, kind, GVK_ASKED_MAX, e);
 }
 
 bool gvk_same_group_kind(const struct gvk *a, const struct gvk *b)

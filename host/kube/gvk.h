@@ -20,6 +20,10 @@ struct gvk {
 const struct gvk *gvk_parse(const char *text, struct err *e);
 // From an object's apiVersion and kind.
 const struct gvk *gvk_of(const char *api_version, const char *kind, struct err *e);
+// The same for what a script names, which may not exist: half of the table is out of its reach, so that kinds
+// which servers name find a place whatever scripts make up.
+const struct gvk *gvk_parse_asked(const char *text, struct err *e);
+const struct gvk *gvk_of_asked(const char *api_version, const char *kind, struct err *e);
 bool gvk_same_group_kind(const struct gvk *a, const struct gvk *b);
 
 #endif

@@ -15,6 +15,7 @@ enum {
     LOG_MESSAGE_MAX = 16 * 1024,
     LOG_FIELDS_MAX = 64 * 1024,
     READ_COST = 256,
+    NAME_MAX_BYTES = 512, // more than any kind, name, namespace or UID has
     OBJECT_COST = sizeof(struct world_object) + 2 * sizeof(void *),
 };
 
@@ -114,18 +115,42 @@ static void check_answer(lua_State *L, int r, const struct err *e)
     luaL_error(L, "%s", e->text);
 }
 
-// A read is held until the pass has ended: what was asked, and the place of each object.
-static void count_read(lua_State *L, size_t objects)
+static void count_memory(lua_State *L, size_t memory)
 {
-    size_t memory = READ_COST + objects * OBJECT_COST;
     if (memory > sandbox_memory_left(L))
         sandbox_out_of_memory(L);
     sandbox_memory_add(L, memory);
 }
 
+static size_t check_name(lua_State *L, const char *function, const char *what, const char *text)
+{
+    size_t n = text != NULL ? strlen(text) : 0;
+    if (n > NAME_MAX_BYTES)
+        luaL_error(L, "%s: the %s is longer than %d bytes: no %s is", function, what, NAME_MAX_BYTES, what);
+    return n;
+}
+
+// What is asked is held until the pass has ended and as what it depends on after that, whatever the answer:
+// so it is counted first.
+static void count_query(lua_State *L, const char *function, const struct world_query *q, const char *name)
+{
+    size_t bytes = check_name(L, function, "kind", q->kind) + check_name(L, function, "name", name) +
+                   check_name(L, function, "namespace", q->ns) +
+                   check_name(L, function, "owner's UID", q->owner_uid);
+    bytes += q->labels != NULL ? strlen(q->labels) : 0;
+    bytes += q->fields != NULL ? strlen(q->fields) : 0;
+    count_memory(L, READ_COST + 3 * bytes);
+}
+
+// And the place of each object that was read.
+static void count_objects(lua_State *L, size_t objects)
+{
+    count_memory(L, objects * OBJECT_COST);
+}
+
 static int push_list(lua_State *L, const struct world_list *list)
 {
-    count_read(L, list->count);
+    count_objects(L, list->count);
     lua_createtable(L, (int)list->count, 0);
     for (size_t i = 0; i < list->count; i++) {
         convert_push_lazy(L, list->items[i].json, list->items[i].len);
@@ -143,8 +168,9 @@ static int on_get(lua_State *L)
     const char *ns = opt_text(L, 3, "world.get", "a namespace");
     struct world_object object = {0};
     struct err e = {0};
+    count_query(L, "world.get", &(struct world_query){.kind = kind, .ns = ns}, name);
     check_answer(L, w->ops->get(w->ud, kind, name, ns, &object, &e), &e);
-    count_read(L, object.json != NULL);
+    count_objects(L, object.json != NULL);
     if (object.json == NULL)
         lua_pushnil(L);
     else
@@ -202,6 +228,7 @@ static int on_list(lua_State *L)
     struct world_lib *w = lib_of(L);
     struct world_query q = {.kind = check_text(L, 1, "world.list", "a kind such as \"v1/Pod\"")};
     read_query(L, &q);
+    count_query(L, "world.list", &q, NULL);
     struct world_list list = {0};
     struct err e = {0};
     check_answer(L, w->ops->list(w->ud, &q, &list, &e), &e);
@@ -214,6 +241,7 @@ static int on_children(lua_State *L)
     const char *kind = check_text(L, 1, "world.children", "a kind such as \"v1/Service\"");
     struct world_list list = {0};
     struct err e = {0};
+    count_query(L, "world.children", &(struct world_query){.kind = kind}, NULL);
     check_answer(L, w->ops->children(w->ud, kind, &list, &e), &e);
     return push_list(L, &list);
 }

@@ -9,7 +9,8 @@
 
 static int find_resource(const struct plan_input *in, struct child *c, struct err *e)
 {
-    const struct gvk *gvk = gvk_of(json_get_str(c->object, "apiVersion"), json_get_str(c->object, "kind"), e);
+    const struct gvk *gvk =
+        gvk_of_asked(json_get_str(c->object, "apiVersion"), json_get_str(c->object, "kind"), e);
     if (gvk == NULL)
         return -ERR_INVALID;
     switch (discovery_find(in->world->discovery, gvk, &c->resource)) {
@@ -118,7 +119,7 @@ struct desired plan_child_desired(const struct plan_input *in, const struct chil
 // The entry that a reference of `after` means: namespace defaults to that of the entry itself.
 static struct child *find_reference(const struct child_set *s, const struct child *from, const json *ref)
 {
-    const struct gvk *gvk = gvk_of(json_get_str(ref, "apiVersion"), json_get_str(ref, "kind"), NULL);
+    const struct gvk *gvk = gvk_of_asked(json_get_str(ref, "apiVersion"), json_get_str(ref, "kind"), NULL);
     const char *name = json_str(json_path(ref, "metadata", "name", NULL));
     const char *ns = json_str(json_path(ref, "metadata", "namespace", NULL));
     if (gvk == NULL || name == NULL)

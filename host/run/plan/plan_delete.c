@@ -15,7 +15,7 @@ static int read_reference(const struct plan_input *in, const json *ref, struct r
 {
     const char *given = json_str(json_path(ref, "metadata", "namespace", NULL));
     const char *own = object_namespace(in->world->subject);
-    const struct gvk *gvk = gvk_of(json_get_str(ref, "apiVersion"), json_get_str(ref, "kind"), e);
+    const struct gvk *gvk = gvk_of_asked(json_get_str(ref, "apiVersion"), json_get_str(ref, "kind"), e);
     r->name = json_str(json_path(ref, "metadata", "name", NULL));
     r->uid = json_str(json_path(ref, "metadata", "uid", NULL));
     if (gvk == NULL)
@@ -46,7 +46,7 @@ static bool is_applied(const struct plan_input *in, const struct reference *r)
         const json *object = json_get(i.value, "object");
         const char *ns = json_str(json_path(object, "metadata", "namespace", NULL));
         const struct gvk *gvk =
-            gvk_of(json_get_str(object, "apiVersion"), json_get_str(object, "kind"), NULL);
+            gvk_of_asked(json_get_str(object, "apiVersion"), json_get_str(object, "kind"), NULL);
         if (!r->resource.namespaced)
             ns = "";
         else if (ns == NULL)

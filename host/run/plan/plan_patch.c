@@ -21,7 +21,8 @@ static int read_target(const struct plan_input *in, const json *entry, struct ta
     t->object = json_get(entry, "object");
     t->force = json_true(json_get(entry, "force"));
     t->name = json_str(json_path(t->object, "metadata", "name", NULL));
-    const struct gvk *gvk = gvk_of(json_get_str(t->object, "apiVersion"), json_get_str(t->object, "kind"), e);
+    const struct gvk *gvk =
+        gvk_of_asked(json_get_str(t->object, "apiVersion"), json_get_str(t->object, "kind"), e);
     if (gvk == NULL)
         return -ERR_INVALID;
     if (discovery_find(in->world->discovery, gvk, &t->resource) != DISCOVERY_FOUND)

@@ -54,7 +54,7 @@ static int resolve(struct world_view *w, const char *what, const char *kind, con
     int r = check_canceled(w, e);
     if (r < 0)
         return r;
-    const struct gvk *gvk = gvk_parse(kind, e);
+    const struct gvk *gvk = gvk_parse_asked(kind, e);
     if (gvk == NULL)
         return -ERR_INVALID;
     r = script_may_read(w->script, gvk, e);
@@ -234,7 +234,7 @@ static int world_children(void *ud, const char *kind, struct world_list *ret, st
     int r = check_canceled(w, e);
     if (r < 0)
         return r;
-    const struct gvk *gvk = gvk_parse(kind, e);
+    const struct gvk *gvk = gvk_parse_asked(kind, e);
     if (gvk == NULL)
         return -ERR_INVALID;
     w->read_children = true;
@@ -255,7 +255,7 @@ static int world_child(void *ud, const char *api_version, const char *kind, cons
     int r = check_canceled(w, e);
     if (r < 0)
         return r;
-    const struct gvk *gvk = gvk_of(api_version, kind, e);
+    const struct gvk *gvk = gvk_of_asked(api_version, kind, e);
     if (gvk == NULL)
         return -ERR_INVALID;
     if (w->children == NULL || discovery_find(w->discovery, gvk, &resource) != DISCOVERY_FOUND)

@@ -291,6 +291,12 @@ static void test_traceback_has_script_frames_only(void **state)
 static void test_caps(void **state)
 {
     (void)state;
+    support_end("world.list('v1/Pod', {owner = ('x'):rep(513)})", PASS_RAISED,
+                "t.lua:2: world.list: the owner's UID is longer than 512 bytes");
+    support_end("world.get('v1/Pod', ('x'):rep(513))", PASS_RAISED, "world.get: the name is longer than 512");
+    // Each is kept as what the pass depends on, also one that fails.
+    support_end("for i = 1, 1e5 do pcall(world.list, 'v1/Pod', {owner = ('x'):rep(500) .. i}) end",
+                PASS_MEMORY, NULL);
     support_end("for i = 1, 1001 do pcall(world.log, 'info', 'x') end", PASS_LIMIT, "more than 1000 lines");
     support_end("local t = {} for i = 1, 300000 do t[i] = 'some text that makes it large' end return {status "
                 "= {t = t}}",
