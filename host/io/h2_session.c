@@ -17,14 +17,14 @@ static void call_is_over(struct h2_session *h, struct call *x)
     x->h2.over = true;
 }
 
-// nghttp2's callbacks. They only note what happened: ours, which may cancel and send, come after it.
-
 // No more of its stream is wanted.
 static void end_call(struct h2_session *h, struct call *x)
 {
     h2_call_detach(x, h->ng);
     call_is_over(h, x);
 }
+
+// nghttp2's callbacks. They only note what happened: ours, which may cancel and send, come after it.
 
 static int on_header(nghttp2_session *s, const nghttp2_frame *f, const uint8_t *name, size_t name_len,
                      const uint8_t *value, size_t value_len, uint8_t flags, void *ud)

@@ -97,28 +97,6 @@ static void sort_keys(struct key *keys, struct key *spare, size_t n)
         keys[k] = j == n || compare(&spare[i], &keys[j]) <= 0 ? spare[i++] : keys[j++];
 }
 
-bool order_is_natural(lua_State *L, int idx)
-{
-    idx = absolute(L, idx);
-    luaL_checkstack(L, 4, "too many values");
-    double last = 0;
-    size_t n = 0;
-    lua_pushnil(L);
-    while (lua_next(L, idx)) {
-        lua_pop(L, 1);
-        n++;
-        if (lua_type(L, -1) == LUA_TNUMBER && lua_tonumber(L, -1) == last + 1) {
-            last++;
-        } else if (n > 1 || lua_next(L, idx)) { // more than one key, and not a plain sequence
-            lua_settop(L, lua_gettop(L) - (n > 1 ? 1 : 2));
-            return false;
-        } else {
-            return true;
-        }
-    }
-    return true;
-}
-
 static size_t count_keys(lua_State *L, int idx)
 {
     size_t n = 0;
@@ -238,17 +216,21 @@ static int on_sequence_step(lua_State *L)
     return 1;
 }
 
-// Has the table at 1, which is natural, no key but 1 to n?
+// Are the keys of the table at 1 just 1 to n, and LuaJIT's own order of them that one?
 static bool is_sequence(lua_State *L, size_t *ret_n)
 {
-    *ret_n = lua_objlen(L, 1);
-    if (*ret_n > 0)
-        return true;
+    size_t n = 0;
     lua_pushnil(L);
-    if (!lua_next(L, 1))
-        return true;
-    lua_pop(L, 2);
-    return false;
+    while (lua_next(L, 1)) {
+        lua_pop(L, 1);
+        n++;
+        if (lua_type(L, -1) != LUA_TNUMBER || lua_tonumber(L, -1) != (lua_Number)n) {
+            lua_pop(L, 1);
+            return false;
+        }
+    }
+    *ret_n = n;
+    return true;
 }
 
 int order_pairs(lua_State *L)
@@ -258,7 +240,7 @@ int order_pairs(lua_State *L)
     lua_settop(L, 1);
     size_t n;
     lua_pushvalue(L, 1);
-    if (order_is_natural(L, 1) && is_sequence(L, &n)) {
+    if (is_sequence(L, &n)) {
         lua_pushinteger(L, (lua_Integer)n);
         lua_pushinteger(L, 0);
         lua_pushcclosure(L, on_sequence_step, 3);

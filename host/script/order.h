@@ -5,11 +5,8 @@
 #define SCRIPT_ORDER_H
 
 #include <lua.h>
-#include <stdbool.h>
 #include <stddef.h>
 
-// Is lua_next's order already that one (a sequence, or at most one key)?
-bool order_is_natural(lua_State *L, int idx);
 // Pushes two values: the keys (a table) and their order (a userdata), both only for the functions below.
 void order_push(lua_State *L, int idx);
 size_t order_count(lua_State *L, int order);

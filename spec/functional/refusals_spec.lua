@@ -173,34 +173,11 @@ functional.describe("refusals", function()
     it("of a field are none when its kind gets it together with the script", function()
         local group = "grows" .. namespace:match "%-(.*)" .. ".test"
         local function kind(fields)
-            return ([[
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: grows.GROUP}
-spec:
-  group: GROUP
-  scope: Namespaced
-  names: {plural: grows, singular: grow, kind: Grow}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, properties: {
-      spec: {type: object, properties: {%s}}, status: {type: object, properties: {%s}}}}}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: GROUP}
-rules:
-- {apiGroups: [GROUP], resources: ["*"], verbs: ["*"]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: GROUP}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: GROUP}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
-]]):format(fields, fields):gsub("GROUP", group)
+            return widgets.own_kind {
+                group = group, kind = "Grow", subresources = "{status: {}}",
+                schema = ("{type: object, properties: {spec: {type: object, properties: {%s}}, "
+                    .. "status: {type: object, properties: {%s}}}}"):format(fields, fields),
+            }
         end
         local function put(fields)
             plane:put_scripts("grow", { ["grow.lua"] = ([[

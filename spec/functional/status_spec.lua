@@ -208,33 +208,10 @@ functional.describe("status", function()
     it("goes to the subresource from when the kind has one", function()
         local group = "gains" .. namespace:match "%-(.*)" .. ".test"
         local function kind(subresources)
-            return ([[
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: gains.GROUP}
-spec:
-  group: GROUP
-  scope: Namespaced
-  names: {plural: gains, singular: gain, kind: Gain}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {%s}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: GROUP}
-rules:
-- {apiGroups: [GROUP], resources: ["*"], verbs: ["*"]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: GROUP}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: GROUP}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
-]]):format(subresources):gsub("GROUP", group)
+            return widgets.own_kind {
+                group = group, kind = "Gain", subresources = "{" .. subresources .. "}",
+                schema = "{type: object, x-kubernetes-preserve-unknown-fields: true}",
+            }
         end
         local path = ("/apis/%s/v1/namespaces/%s/gains"):format(group, namespace)
         local function gain()

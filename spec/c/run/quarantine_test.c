@@ -155,25 +155,15 @@ static void start(struct sim *s, const char *body)
     sim_run(s, 2 * SECOND);
 }
 
-static double metric(struct sim *s, const char *series)
-{
-    struct buf out;
-    buf_init(&out, 4 << 20);
-    metrics_render(s->metrics, &out);
-    const char *at = strstr(out.data, series);
-    double v = at == NULL ? -1 : strtod(at + strlen(series), NULL);
-    buf_fini(&out);
-    return v;
-}
-
 static unsigned passes(struct sim *s)
 {
-    return (unsigned)metric(s, "controller_runtime_reconcile_time_seconds_count{controller=\"things\"} ");
+    return (unsigned)things_metric(s,
+                                   "controller_runtime_reconcile_time_seconds_count{controller=\"things\"}");
 }
 
 static bool quarantined(struct sim *s)
 {
-    return metric(s, "tidelock_script_quarantined{script=\"things\"} ") > 0;
+    return things_metric(s, "tidelock_script_quarantined{script=\"things\"}") > 0;
 }
 
 // Time until the next pass of the script, to the ms.
@@ -466,12 +456,12 @@ static void a_script_that_burns_its_share(void **unused)
     things_put(&s, "a", "{\"v\":\"1\"}");
     sim_run(&s, 30 * SECOND);
     assert_false(quarantined(&s));
-    assert_true(metric(&s, "tidelock_script_slowed_total{script=\"things\"} ") > 0);
-    double cpu = metric(&s, "tidelock_pass_cpu_seconds_sum{controller=\"things\"} ");
+    assert_true(things_metric(&s, "tidelock_script_slowed_total{script=\"things\"}") > 0);
+    double cpu = things_metric(&s, "tidelock_pass_cpu_seconds_sum{controller=\"things\"}");
     unsigned before = passes(&s);
     assert_true(cpu > 10 && cpu < 15.2); // 10 s, and half a minute's share
     sim_run(&s, MINUTE);
-    double spent = metric(&s, "tidelock_pass_cpu_seconds_sum{controller=\"things\"} ") - cpu;
+    double spent = things_metric(&s, "tidelock_pass_cpu_seconds_sum{controller=\"things\"}") - cpu;
     assert_true(spent > 9.5 && spent < 10.5);
     assert_true(passes(&s) > before + 50); // slowed, not stopped
     things_put(&s, "a", "{\"v\":\"2\"}");

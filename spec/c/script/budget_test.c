@@ -66,10 +66,7 @@ static void *run_long_passes(void *arg)
 static void test_long_passes_are_stopped(void **state)
 {
     (void)state;
-#ifdef __SANITIZE_THREAD__
-    print_message("skipped: ThreadSanitizer defers the watchdog's signals\n");
-    skip();
-#endif
+    support_skip_without_signals();
     struct watchdog *w = watchdog_new();
     pthread_t threads[WORKERS];
     for (int i = 0; i < WORKERS; i++)
@@ -101,10 +98,7 @@ static void on_hook(lua_State *L, lua_Debug *ar)
 static void test_a_stuck_worker_is_reported(void **state)
 {
     (void)state;
-#ifdef __SANITIZE_THREAD__
-    print_message("skipped: ThreadSanitizer defers the watchdog's signals\n");
-    skip();
-#endif
+    support_skip_without_signals();
     assert_int_equal(sem_init(&stuck, 0, 0), 0);
     struct watchdog *w = watchdog_new();
     watchdog_on_stuck(w, on_stuck, NULL);

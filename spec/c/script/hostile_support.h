@@ -191,10 +191,7 @@ static inline void hostile_run_batches(const struct hostile *hostile, int count,
 // Runs them all, shared out to two threads that have a small stack.
 static inline void hostile_run_all(const struct hostile *hostile, int count)
 {
-#ifdef __SANITIZE_THREAD__
-    print_message("skipped: ThreadSanitizer defers the watchdog's signals\n");
-    skip();
-#endif
+    support_skip_without_signals();
     alloc_give_back();
     struct outcome *outcomes = calloc((size_t)count, sizeof(*outcomes));
     hostile_run_batches(hostile, 1, outcomes); // what is made once is there

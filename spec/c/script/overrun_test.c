@@ -55,10 +55,7 @@ static void test_stopped_in_time_by_the_wall(void **state)
         "while true do world.log('debug', 'x', {a = 1}) end",
     };
     (void)state;
-#ifdef __SANITIZE_THREAD__
-    print_message("skipped: ThreadSanitizer defers the watchdog's signals\n");
-    skip();
-#endif
+    support_skip_without_signals();
     struct watchdog *w = watchdog_new();
     struct pass_runner *r = pass_runner_new(w);
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
@@ -89,10 +86,7 @@ static void test_a_pass_that_waits_is_stopped(void **state)
 {
     enum { BUDGET_US = 20000, WALL_US = 10 * BUDGET_US };
     (void)state;
-#ifdef __SANITIZE_THREAD__
-    print_message("skipped: ThreadSanitizer defers the watchdog's signals\n");
-    skip();
-#endif
+    support_skip_without_signals();
     struct watchdog *w = watchdog_new();
     struct pass_runner *r = pass_runner_new(w);
     struct program *p = support_program("while true do pcall(world.get, 'v1/Pod', 'a') end");

@@ -109,6 +109,43 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tidelock
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
 ]]
 
+--- The text of a kind of one spec's own, namespaced, and of the host's rights to use it. `options`: group, kind,
+-- subresources and schema (openAPIV3Schema), both as YAML in one line.
+function widgets.own_kind(options)
+    local singular = options.kind:lower()
+    local values = {
+        GROUP = options.group, KIND = options.kind, SINGULAR = singular, PLURAL = singular .. "s",
+        SUBRESOURCES = options.subresources, SCHEMA = options.schema,
+    }
+    return (([[
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: PLURAL.GROUP}
+spec:
+  group: GROUP
+  scope: Namespaced
+  names: {plural: PLURAL, singular: SINGULAR, kind: KIND}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: SUBRESOURCES
+    schema: {openAPIV3Schema: SCHEMA}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: GROUP}
+rules:
+- {apiGroups: [GROUP], resources: ["*"], verbs: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: GROUP}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: GROUP}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
+]]):gsub("%u%u%u%u+", values))
+end
+
 function widgets.install(plane)
     plane:apply_text(kinds)
     eventually(30, "the kinds are served", function()
