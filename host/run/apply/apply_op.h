@@ -1,4 +1,6 @@
-// One write of a plan: guard, request, answer. Private to apply*.c. Loop thread.
+// One write of a plan: its claim, its place among the writes in flight, its outcome. What is sent, and what
+// an answer leads to, stands in apply_fields (an apply), apply_create, apply_delete and the files of what
+// helps an apply that was refused. Private to apply*.c. Loop thread.
 #ifndef RUN_APPLY_APPLY_OP_H
 #define RUN_APPLY_APPLY_OP_H
 
@@ -54,5 +56,17 @@ struct apply_op {
 // The caller fills applier, in, op, waiter, on_done, ud first.
 void apply_op_start(struct apply_op *o);
 void apply_op_fini(struct apply_op *o); // one that was not started, too
+
+// ---- for what carries it out
+// Its last answer has come, and the outcome stands in it; rv as for own_writes_end. Calls on_done.
+void apply_op_end(struct apply_op *o, const char *rv);
+void apply_op_fail(struct apply_op *o, const struct api_status *why);
+// The server refused, and what comes next is to help: if that fails too, both is told. `remedy` says what it
+// is.
+void apply_op_fail_but_try(struct apply_op *o, const struct api_status *why, const char *remedy);
+void apply_op_refuse(struct apply_op *o, enum err_code code, const char *text);
+bool apply_op_is_about_subject(const struct op *op);
+// The object as the store has it by now, +1 reference, or NULL.
+struct object *apply_op_stored(const struct apply_op *o);
 
 #endif
