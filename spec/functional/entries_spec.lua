@@ -129,58 +129,6 @@ functional.describe("entries", function()
                 return not data "database"
             end)
         end)
-
-        it("know when the built-in kinds are ready", function()
-            start [[
-    local app = function(name) return { app = name } end
-    local function workload(kind, name)
-      return { apiVersion = "apps/v1", kind = kind, metadata = { name = name }, spec = {
-        replicas = kind ~= "DaemonSet" and 1 or nil, serviceName = kind == "StatefulSet" and "s" or nil,
-        selector = { matchLabels = app(name) },
-        template = { metadata = { labels = app(name) }, spec = { containers = { { name = "c", image = "i" } } } } } }
-    end
-    local first = {
-      deployment = workload("Deployment", "deployment"), stateful = workload("StatefulSet", "stateful"),
-      daemon = workload("DaemonSet", "daemon"),
-      pod = { apiVersion = "v1", kind = "Pod", metadata = { name = "pod" }, spec = { containers = { { name = "c", image = "i" } } } },
-      service = { apiVersion = "v1", kind = "Service", metadata = { name = "service" }, spec = { ports = { { port = 80 } } } },
-      claim = { apiVersion = "v1", kind = "PersistentVolumeClaim", metadata = { name = "claim" }, spec = {
-        accessModes = { "ReadWriteOnce" }, storageClassName = "", resources = { requests = { storage = "1Gi" } } } },
-      stuck = { apiVersion = "v1", kind = "Pod", metadata = { name = "stuck" }, spec = {
-        nodeSelector = { never = "true" }, containers = { { name = "c", image = "i" } } } },
-      balancer = { apiVersion = "v1", kind = "Service", metadata = { name = "balancer" }, spec = {
-        type = "LoadBalancer", ports = { { port = 80 } } } },
-      custom = child("Widget", "custom", { a = "1" }),
-      plain = child("Plain", "plain", { a = "1" }),
-    }
-    local all = {}
-    for name, object in pairs(first) do
-      all[#all + 1] = object
-      all[#all + 1] = { object = cm("after-" .. name, { a = "1" }), after = { object } }
-    end
-    return { apply = all }]]
-            for _, name in ipairs { "deployment", "stateful", "daemon", "pod", "service", "plain" } do
-                eventually(30, name .. " is ready", function()
-                    return data("after-" .. name), host:log_text():sub(-500)
-                end)
-            end
-            assert.equal(1, plane:get("deployments", namespace, "deployment").status.availableReplicas)
-            assert.equal(1, plane:get("statefulsets", namespace, "stateful").status.readyReplicas)
-            for _, name in ipairs { "claim", "stuck", "balancer" } do
-                assert.is_nil(data("after-" .. name), name)
-            end
-            -- a kind without conditions as yet is ready when it is there; with a Ready that is not true it is not
-            eventually(10, "so is a custom kind", function()
-                return data "after-custom"
-            end)
-            plane:kubectl {
-                "patch", "service", "balancer", "-n", namespace, "--subresource=status", "--type=merge",
-                "-p", '{"status":{"loadBalancer":{"ingress":[{"ip":"10.1.1.1"}]}}}',
-            }
-            eventually(10, "the balancer is ready", function()
-                return data "after-balancer"
-            end)
-        end)
     end)
 
     it("once are made and left alone, kept ones stay", function()
