@@ -9,6 +9,7 @@
 #include "kube/discovery.h"
 #include "kube/informers.h"
 #include "kube/schemas.h"
+#include "kube/terminating.h"
 #include "run/release/leftovers.h"
 #include "run/scripts.h"
 #include "run/source/marks.h"
@@ -23,6 +24,7 @@ struct host {
     struct schemas *schemas;
     struct host_key *host_key;
     struct leftovers *leftovers;
+    struct terminating *terminating;
     struct store_clock *store_clock;
     struct informers *informers;
     struct deps *deps;
@@ -37,7 +39,7 @@ struct host {
     struct controller_env controller_env;
     struct call *namespace_call;
     struct loop_timer *namespace_timer;
-    bool namespace_missing, discovered, folder_read, stopping, fatal;
+    bool namespace_missing, discovered, stopping, fatal;
     struct err last_error; // of discovery, said once
     void (*on_stopped)(void *ud);
     void *stopped_ud;
@@ -209,12 +211,26 @@ static void on_schemas(void *ud)
         scripts_each(h->scripts, tell_schemas, NULL);
 }
 
+static void tell_namespace(void *ns, struct controller *c)
+{
+    controller_on_namespace(c, ns);
+}
+
+// Something is known of a namespace that may be going away.
+static void on_namespace_answer(void *ud, const char *ns)
+{
+    struct host *h = ud;
+    if (h->stopping)
+        return;
+    scripts_each(h->scripts, tell_namespace, (void *)ns);
+    leftovers_on_namespace(h->leftovers);
+}
+
 // ---- folders
 
 static void on_bundle(void *ud, struct source_bundle *b)
 {
     struct host *h = ud;
-    h->folder_read = true;
     scripts_put(h->scripts, b);
 }
 
@@ -231,6 +247,7 @@ static void open_reading(struct host *h)
     const struct host_options *o = &h->o;
     h->discovery = discovery_new(o->client);
     h->schemas = schemas_new(o->client, on_schemas, h);
+    h->terminating = terminating_new(o->client, on_namespace_answer, h);
     h->store_clock = store_clock_new();
     h->informers = informers_new(&(struct informers_options){.client = o->client,
                                                              .discovery = h->discovery,
@@ -278,10 +295,10 @@ static bool scripts_are_settled(void *ud)
            informer_use_state(h->config_maps, NULL) == INFORMER_SYNCED;
 }
 
-static bool script_runs(void *ud, const char *hash)
+static const struct gvk *subject_of(void *ud, const char *hash)
 {
     struct host *h = ud;
-    return scripts_run(h->scripts, hash);
+    return scripts_subject(h->scripts, hash);
 }
 
 static void on_script_removed(void *ud)
@@ -326,6 +343,7 @@ static void open_running(struct host *h)
                                                 .deps = h->deps,
                                                 .applier = h->applier,
                                                 .recorder = h->recorder,
+                                                .terminating = h->terminating,
                                                 .metrics = o->metrics,
                                                 .namespaces = o->namespaces,
                                                 .seed = o->seed,
@@ -335,12 +353,14 @@ static void open_running(struct host *h)
     h->leftovers = leftovers_new(&(struct leftovers_options){.client = o->client,
                                                              .discovery = h->discovery,
                                                              .recorder = h->recorder,
+                                                             .terminating = h->terminating,
+                                                             .metrics = o->metrics,
                                                              .instance = o->instance,
                                                              .namespace_ = o->namespace_,
                                                              .namespaces = o->namespaces,
                                                              .seed = o->seed,
                                                              .settled = scripts_are_settled,
-                                                             .runs = script_runs,
+                                                             .subject = subject_of,
                                                              .ud = h});
     scripts_on_removed(h->scripts, on_script_removed, h);
 }
@@ -414,6 +434,7 @@ void host_free(struct host *h)
     informers_free(h->informers);
     store_clock_free(h->store_clock);
     schemas_free(h->schemas);
+    terminating_free(h->terminating);
     discovery_free(h->discovery);
     loop_timer_free(h->namespace_timer);
     free(h);

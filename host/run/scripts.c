@@ -498,14 +498,14 @@ void scripts_on_removed(struct scripts *s, void (*fn)(void *ud), void *ud)
     s->removed_ud = ud;
 }
 
-bool scripts_run(const struct scripts *s, const char *hash)
+const struct gvk *scripts_subject(const struct scripts *s, const char *hash)
 {
     const struct entry *e;
     TAILQ_FOREACH (e, &s->entries, all) {
         if (e->controller != NULL && strcmp(e->script->hash, hash) == 0)
-            return true;
+            return e->script->subject;
     }
-    return false;
+    return NULL;
 }
 
 bool scripts_loading(const struct scripts *s)

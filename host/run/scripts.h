@@ -17,8 +17,9 @@ void scripts_put(struct scripts *s,
 void scripts_remove(struct scripts *s, const char *origin); // its scripts stop; their children stay
 void scripts_stop(struct scripts *s, void (*on_gone)(void *ud), void *ud);
 void scripts_each(struct scripts *s, void (*fn)(void *ud, struct controller *c), void *ud);
-size_t scripts_count(const struct scripts *s);               // running
-bool scripts_run(const struct scripts *s, const char *hash); // does the script with this hash?
+size_t scripts_count(const struct scripts *s); // running
+// The kind of its subjects, if the script with this hash runs; else NULL.
+const struct gvk *scripts_subject(const struct scripts *s, const char *hash);
 // fn is told when a script has ended because its source is gone.
 void scripts_on_removed(struct scripts *s, void (*fn)(void *ud), void *ud);
 bool scripts_loading(const struct scripts *s); // something is being compiled

@@ -181,6 +181,7 @@ static void take_result(struct job *j, const struct apply_op *o)
         return;
     }
     r->terminating = o->terminating && (r->failures == 0 || r->terminating);
+    r->subject_namespace_goes |= o->terminating && str_eq(o->op->ns, object_namespace(j->in.subject));
     if (o->retry_after_ms > r->retry_after_ms)
         r->retry_after_ms = o->retry_after_ms;
     if (r->failures++ == 0) {

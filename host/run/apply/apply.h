@@ -40,12 +40,13 @@ struct apply_result {
     size_t
         writes; // operations that went well and had something written; many a one turns out to need nothing
     size_t failures;
-    struct err err;         // the first failures' texts; code of the first
-    int64_t retry_after_ms; // the largest the server asked for; -1: none
-    bool terminating;       // all failures are because the namespace is going away
-    uint64_t again_ms;      // a field that is fought over was left alone: look again then; 0: none
-    bool foreign_change;    // somebody else changed one of the objects meanwhile: look again
-    char fight[512];        // somebody undoes what is written, as far as is known; "": nobody
+    struct err err;              // the first failures' texts; code of the first
+    int64_t retry_after_ms;      // the largest the server asked for; -1: none
+    bool terminating;            // all failures are because the namespace is going away
+    bool subject_namespace_goes; // something was refused because the subject's own namespace does
+    uint64_t again_ms;           // a field that is fought over was left alone: look again then; 0: none
+    bool foreign_change;         // somebody else changed one of the objects meanwhile: look again
+    char fight[512];             // somebody undoes what is written, as far as is known; "": nobody
     const char *fight_reason;
 };
 

@@ -167,6 +167,7 @@ void controller_on_state(struct controller *c)
     if (inventory_is_loaded(c->inventory))
         controller_open_kinds(c);
     controller_refresh_view(c);
+    controller_deletions_begin(c, false);
     if (controller_is_held(c, NULL))
         inventory_look_again(c->inventory, HELD_MS);
     bool ready = is_ready(c);
@@ -220,7 +221,7 @@ struct controller *controller_new(const struct controller_env *env, struct scrip
     pthread_mutex_init(&c->view_lock, NULL);
     c->keys = key_states_new();
     strset_init(&c->parked);
-    strset_init(&c->abandoned);
+    controller_deletions_open(c);
     controller_open_metrics(c);
     c->queue = queue_new(&(struct queue_options){.loop = env->loop,
                                                  .dispatcher = env->dispatcher,
@@ -257,6 +258,7 @@ void controller_swap(struct controller *c, struct script *script)
     controller_forget_subjects(c);
     controller_open_subjects(c);
     controller_refresh_view(c);
+    controller_deletions_begin(c, true);
     script_unref(old);
     controller_guard_reset(c, "a new version has come");
     c->ready = is_ready(c);
@@ -283,7 +285,7 @@ static void destroy(void *ud)
     struct controller *c = ud;
     void (*on_gone)(void *) = c->on_gone;
     void *gone_ud = c->gone_ud;
-    controller_finalize_close(c);
+    controller_deletions_close(c);
     controller_when_close(c);
     controller_goings_close(c);
     reconciled_free(c->reconciled);
@@ -295,7 +297,6 @@ static void destroy(void *ud)
     controller_forget_subjects(c);
     key_states_free(c->keys);
     strset_fini(&c->parked);
-    strset_fini(&c->abandoned);
     controller_view_unref(c->view);
     script_unref(c->script);
     pthread_mutex_destroy(&c->view_lock);
@@ -319,6 +320,7 @@ static void on_drained(void *ud)
 void controller_stop(struct controller *c, void (*on_gone)(void *ud), void *ud)
 {
     c->stopping = true;
+    controller_deletions_stop(c);
     c->on_gone = on_gone;
     c->gone_ud = ud;
     queue_shut(c->queue, on_drained, c);

@@ -5,6 +5,7 @@
 #define RUN_CONTROLLER_CONTROLLER_H
 
 #include "base/metrics.h"
+#include "kube/terminating.h"
 #include "run/apply/apply.h"
 #include "run/report/recorder.h"
 #include "run/source/script.h"
@@ -27,6 +28,7 @@ struct controller_env { // the same for all; outlives them
     struct deps *deps;
     struct applier *applier;
     struct recorder *recorder;
+    struct terminating *terminating;
     struct metrics *metrics;
     const struct strset *namespaces; // the host is confined to these; NULL or empty: to none
     uint64_t seed;
@@ -72,10 +74,11 @@ void controller_wake(struct controller *c, const char *key);
 // A change in any store: is it about our subject or a child? echo: it is only a write of our own coming back.
 void controller_on_change(struct controller *c, struct informer *informer, struct object *old,
                           struct object *new, bool echo);
-void controller_on_state(struct controller *c);   // some informer's state changed
-void controller_on_key(struct controller *c);     // the host's key is there
-void controller_on_schemas(struct controller *c); // a schema is there, or will not come
-void controller_on_outcome(struct outcome *o);    // takes it
+void controller_on_state(struct controller *c);                     // some informer's state changed
+void controller_on_key(struct controller *c);                       // the host's key is there
+void controller_on_schemas(struct controller *c);                   // a schema is there, or will not come
+void controller_on_namespace(struct controller *c, const char *ns); // an answer of env->terminating
+void controller_on_outcome(struct outcome *o);                      // takes it
 // On a worker: the view for a pass, +1 reference.
 struct controller_view *controller_take_view(void *controller);
 

@@ -80,6 +80,7 @@ static void leave(struct controller *c, struct object *now)
     if (x != NULL) { // a pass for it failed: its next one sees what it is by now
         object_unref(x->subject);
         x->subject = object_ref(now);
+        controller_deletion_note(c, now, true);
         controller_refresh_view(c);
         free(key);
         return;
@@ -91,6 +92,7 @@ static void leave(struct controller *c, struct object *now)
     log_info("subject leaves the script's selector: it is released", F_STR("script", c->script->name),
              F_STR("key", x->key));
     controller_know_subject(c, now); // its children's ends wake the key
+    controller_deletion_note(c, now, true);
     controller_refresh_view(c);
     queue_add(c->queue, x->key);
 }
@@ -101,6 +103,7 @@ void controller_left(struct controller *c, const char *key)
     if (x == NULL)
         return;
     controller_forget_subject(c, object_uid(x->subject));
+    controller_deletion_forget(c, key);
     drop(c, x);
     controller_refresh_view(c);
     deps_forget(c->env->deps, c, key);
@@ -300,6 +303,7 @@ static void leave_on(struct controller *c)
             continue;
         }
         controller_know_subject(c, x->subject);
+        controller_deletion_note(c, x->subject, true);
         queue_add(c->queue, x->key);
     }
     controller_refresh_view(c);

@@ -92,12 +92,17 @@ static void apply(struct controller *c)
     }
     g->slow = due > now;
     series_set(g->quarantined, q != NULL);
-    if (q != NULL)
+    const char *goes = q != NULL || g->slow ? controller_deletion_waiting(c) : NULL;
+    if (goes != NULL) {
+        queue_put_first(c->queue, goes);
+        queue_hold(c->queue, 0, true);
+    } else if (q != NULL) {
         queue_hold(c->queue, q->until_ms > due ? q->until_ms : due, true);
-    else if (due > now)
+    } else if (due > now) {
         queue_hold(c->queue, due, false);
-    else
+    } else {
         queue_release(c->queue);
+    }
 }
 
 static void say_quarantined(struct controller *c, const struct quarantine *q, const char *key,
@@ -192,10 +197,18 @@ bool controller_guard_may_ask(const struct controller *c)
     return !queue_is_held(c->queue);
 }
 
+void controller_guard_look(struct controller *c)
+{
+    if ((active(c->guard) != NULL || c->guard->slow) && controller_deletion_waiting(c) != NULL)
+        apply(c);
+}
+
 void controller_add(struct controller *c, const char *key)
 {
     struct guard *g = c->guard;
+    controller_deletion_moved(c, key);
     queue_add(c->queue, key);
+    controller_guard_look(c);
     const struct quarantine *q = active(g);
     if (q == NULL || !quarantine_admits_changes(q) || g->slow)
         return;

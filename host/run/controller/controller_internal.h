@@ -22,7 +22,7 @@ struct reconciled;
 struct guard;
 struct question;
 struct subject_id; // UID -> key
-struct namespace_check;
+struct deletions;
 struct comings_and_goings;
 
 struct controller {
@@ -39,9 +39,10 @@ struct controller {
     size_t patch_count;
     struct key_states *keys;
     struct subject_id *ids;
-    struct strset parked;    // keys that wait for the children's stores
-    struct strset abandoned; // keys whose subjects go whatever `finalize` says: their namespace goes
-    bool ready;              // subjects are synced and the inventory is loaded
+    struct strset parked;          // keys that wait for the children's stores
+    struct deletions *deletions;   // subjects that are being deleted and carry the finalizer
+    struct given_up_set *given_up; // +1: those of them whose end does not wait for all it should; NULL: none
+    bool ready;                    // subjects are synced and the inventory is loaded
     bool stopping;
     bool paused;             // by the ConfigMap's annotation
     char said[ERR_TEXT_MAX]; // the last state that was told
@@ -58,7 +59,6 @@ struct controller {
     bool drained;                      // stopping, and no key is in process
     bool fields_refused;               // the server can not select by the script's fields: the host does
     struct comings_and_goings *goings; // what became of subjects that are no longer there
-    struct namespace_check *check;     // is a subject's namespace going away?
     pthread_mutex_t view_lock;
     struct controller_view *view; // what workers take
 };
@@ -105,10 +105,22 @@ void controller_view_leavers(const struct controller *c, struct controller_view 
 // controller_kind.c: a script's subjects are of one kind
 bool controller_is_held(const struct controller *c, struct err *e /* why; may be NULL */);
 
-// controller_finalize.c
-void controller_finalize_failed(struct controller *c, const struct outcome *o, bool terminating);
-void controller_finalize_tell(struct controller *c, const struct outcome *o);
-void controller_finalize_close(struct controller *c);
+// controller_deletions.c: subjects that are being deleted and carry the script's finalizer
+void controller_deletions_open(struct controller *c);
+void controller_deletions_close(struct controller *c);
+void controller_deletions_stop(struct controller *c); // nothing more is decided
+// It may be known which subjects there are; anew: with another version of the script.
+void controller_deletions_begin(struct controller *c, bool anew);
+void controller_deletion_note(struct controller *c, struct object *subject, bool leaving); // as it is now
+void controller_deletion_forget(struct controller *c, const char *key);                    // it is gone
+void controller_deletion_moved(struct controller *c, const char *key); // something was done, or has changed
+// A pass has ended; it failed: refused by a namespace that goes, or for good (terminal).
+void controller_deletion_pass(struct controller *c, const struct outcome *o);
+void controller_deletion_failed(struct controller *c, const struct outcome *o, const char *why, bool refused,
+                                bool terminal);
+// The key of one that something was given up of, and that waits to be given out: none of the script's code is
+// run for it. NULL: there is none.
+const char *controller_deletion_waiting(const struct controller *c);
 
 // controller_guard.c: what keeps one script from hurting the others
 struct question_cost { // of an evaluation of `when`
@@ -124,6 +136,7 @@ void controller_guard_pass(struct controller *c, const struct outcome *o);
 void controller_guard_question(struct controller *c, const struct question_cost *cost);
 bool controller_guard_may_ask(const struct controller *c); // `when`
 void controller_guard_reset(struct controller *c, const char *why);
+void controller_guard_look(struct controller *c); // whether one of controller_deletion_waiting is to go first
 // An input of the key has changed: queue_add, and a script that is in quarantine for nothing but errors gets
 // a pass for it.
 void controller_add(struct controller *c, const char *key);

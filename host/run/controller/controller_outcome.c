@@ -185,7 +185,7 @@ static void fail(struct controller *c, struct outcome *o, const char *reason, co
         controller_leaving_failed(c, o->key);
     series_inc(c->m.errors);
     report(c, o, reason, e, ms);
-    controller_finalize_failed(c, o, strcmp(reason, REASON_TERMINATING) == 0);
+    controller_deletion_failed(c, o, e->text, strcmp(reason, REASON_TERMINATING) == 0, false);
     give_back(c, o);
 }
 
@@ -209,6 +209,7 @@ static void fail_pass(struct controller *c, struct outcome *o)
     queue_cancel_timer(c->queue, o->key);
     series_inc(c->m.terminal);
     report(c, o, reason, &o->err, 0);
+    controller_deletion_failed(c, o, o->err.text, false, true);
     give_back(c, o);
 }
 
@@ -223,14 +224,12 @@ static void emit(void *ud, const struct plan_event *ev)
     recorder_event(e->c->env->recorder, e->about, ev->type, ev->reason, "Reconcile", ev->message);
 }
 
-// When the key is to be looked at again without a change: as the script asked, when a fought-over field is to
-// be set again, or when a deletion's time will be over.
+// When the key is to be looked at again without a change: as the script asked, or when a fought-over field is
+// to be set again.
 static int64_t next_look(const struct outcome *o, const struct apply_result *result)
 {
     int64_t us = o->plan->requeue_us, again_us = (int64_t)result->again_ms * 1000;
-    if (again_us > 0 && (us == 0 || again_us < us))
-        us = again_us;
-    return o->look_again_us > 0 && (us == 0 || o->look_again_us < us) ? o->look_again_us : us;
+    return again_us > 0 && (us == 0 || again_us < us) ? again_us : us;
 }
 
 static void on_conflict(void *ud, const char *reason, const char *text)
@@ -252,6 +251,15 @@ static bool changed_what_it_read(const struct outcome *o, const struct apply_res
     return o->read_children && children && result->writes > 0 && result->failures == 0;
 }
 
+// What they tell of a subject's deletion.
+static void note_writes(struct controller *c, const struct outcome *o, const struct apply_result *result)
+{
+    if (result->subject_namespace_goes)
+        terminating_tell(c->env->terminating, object_namespace(o->subject));
+    if (result->writes > 0)
+        controller_deletion_moved(c, o->key);
+}
+
 static void on_applied(void *ud, const struct apply_result *result)
 {
     struct under_way *u = ud;
@@ -270,6 +278,7 @@ static void on_applied(void *ud, const struct apply_result *result)
         err_join(&e, o->plan->error_count, result->err.text);
     if ((o->plan->errors || (result->failures > 0 && !result->terminating)) && !c->stopping)
         schemas_doubt(c->env->schemas);
+    note_writes(c, o, result);
     if (o->plan->errors || result->failures > 0)
         fail(c, o, result->terminating ? REASON_TERMINATING : "ApplyFailed", &e, result->retry_after_ms);
     else if (o->plan->last)
@@ -318,7 +327,6 @@ static void install_reads(struct controller *c, struct outcome *o)
         deps_forget(c->env->deps, c, o->key);
         key_states_forget(c->keys, o->key);
         reconciled_forget(c->reconciled, o->key);
-        strset_remove(&c->abandoned, o->key);
         return;
     }
     if (!o->ran)
@@ -342,8 +350,7 @@ void controller_on_outcome(struct outcome *o)
         return;
     }
     controller_guard_pass(c, o);
-    if (o->finalizing && o->subject != NULL)
-        controller_finalize_tell(c, o);
+    controller_deletion_pass(c, o);
     switch (o->kind) {
     case OUTCOME_PLANNED:
         carry_out(c, o);

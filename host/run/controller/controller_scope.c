@@ -193,7 +193,7 @@ static bool same_children(const struct child_stores *a, const struct child_store
 
 static bool same_view(const struct controller_view *a, const struct controller_view *b)
 {
-    if (a->script != b->script || a->paused != b->paused || a->abandoned.count != b->abandoned.count ||
+    if (a->script != b->script || a->paused != b->paused || a->given_up != b->given_up ||
         a->store_count != b->store_count || !same_children(a->children, b->children))
         return false;
     for (size_t i = 0; i < a->store_count; i++)
@@ -220,8 +220,7 @@ void controller_refresh_view(struct controller *c)
     struct controller_view *v = controller_view_new(script_ref(c->script), children_now(c), stores, n),
                            *old = c->view;
     v->paused = c->paused;
-    for (size_t i = 0; i < c->abandoned.count; i++)
-        strset_add(&v->abandoned, c->abandoned.items[i]);
+    v->given_up = given_up_set_ref(c->given_up);
     controller_view_leavers(c, v);
     if (old != NULL && same_view(old, v)) {
         controller_view_unref(v);

@@ -114,10 +114,12 @@ void controller_on_subject(struct controller *c, struct object *old, struct obje
         controller_went(c, old);
     else if (old == NULL)
         controller_came_back(c, new);
-    if (!c->ready || (echo && new != NULL))
-        return;
     char *key = controller_key(object_namespace(o), object_name(o));
-    if (matters(c, old, new, key))
+    if (new == NULL)
+        controller_deletion_forget(c, key);
+    else
+        controller_deletion_note(c, new, false);
+    if (c->ready && (!echo || new == NULL) && matters(c, old, new, key))
         controller_add(c, key);
     free(key);
 }

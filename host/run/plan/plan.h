@@ -80,6 +80,7 @@ struct plan_input {
     int64_t now_us;
     bool finalizing; // the subject is being deleted; result is that of `finalize`, or NULL
     bool leaving;    // it is not being deleted, but no longer the script's: nothing of ours is to stay
+    bool given_up;   // its end waits for nothing: children go all at once, and so does the finalizer
     bool
         done; // nothing more is to be done for the script: it said so, has no `finalize`, or its time is over
 };

@@ -189,7 +189,7 @@ static void add_delete(struct plan *p, const struct plan_input *in, const struct
 }
 
 // Those that waited for others go first: of what is to be deleted only the highest order now, the rest when
-// it is gone.
+// it is gone; all at once where nothing is waited for.
 static void delete_in_reverse(struct plan *p, const struct plan_input *in, const struct object_list *list)
 {
     unsigned highest = 0;
@@ -198,7 +198,7 @@ static void delete_in_reverse(struct plan *p, const struct plan_input *in, const
         if (order_of(list->items[i]) > highest)
             highest = order_of(list->items[i]);
     for (size_t i = 0; i < list->count; i++) {
-        bool now = order_of(list->items[i]) == highest;
+        bool now = in->given_up || order_of(list->items[i]) == highest;
         more |= !now;
         if (!now || object_is_deleting(list->items[i]))
             continue;

@@ -7,29 +7,21 @@
 #include "base/alloc.h"
 #include "data/json_write.h"
 #include "run/plan/desired.h"
+#include "run/plan/finalizer_patch.h"
 #include "run/plan/plan_child.h"
-
-static int64_t finalizer_index(const struct object *subject, const char *finalizer)
-{
-    size_t n;
-    int64_t index = -1;
-    const char *text = object_json(subject, &n);
-    if (memmem(text, n, finalizer, strlen(finalizer)) == NULL)
-        return -1;
-    struct json_doc *doc = object_parse(subject);
-    for (struct json_iter i = json_iter(json_path(json_root(doc), "metadata", "finalizers", NULL));
-         json_next(&i);)
-        if (str_eq(json_str(i.value), finalizer))
-            index = (int64_t)i.index;
-    json_doc_free(doc);
-    return index;
-}
 
 bool plan_has_finalizer(const struct script *script, const struct object *subject)
 {
     char finalizer[MARKS_FINALIZER_MAX];
+    size_t n;
+    const char *text = object_json(subject, &n);
     marks_finalizer(finalizer, script->hash);
-    return finalizer_index(subject, finalizer) >= 0;
+    if (memmem(text, n, finalizer, strlen(finalizer)) == NULL)
+        return false;
+    struct json_doc *doc = object_parse(subject);
+    bool there = finalizer_patch_index(json_get(json_root(doc), "metadata"), finalizer) >= 0;
+    json_doc_free(doc);
+    return there;
 }
 
 static struct op *add_subject_op(struct plan *p, const struct plan_input *in, enum op_kind kind,
@@ -69,22 +61,18 @@ static void add_finalizer(struct plan *p, const struct plan_input *in, const cha
         snprintf(o->manager, sizeof o->manager, "%.100s-finalizer", in->world->script->manager);
 }
 
-// By a JSON patch that names place and value: it fails rather than take somebody else's.
 static void remove_finalizer(struct plan *p, const struct plan_input *in)
 {
     char finalizer[MARKS_FINALIZER_MAX];
-    marks_finalizer(finalizer, in->world->script->hash);
-    int64_t index = finalizer_index(in->world->subject, finalizer);
-    if (index < 0)
-        return;
+    struct json_doc *doc = object_parse(in->world->subject);
     struct buf body;
     buf_init(&body, 4096);
-    buf_addf(&body,
-             "[{\"op\":\"test\",\"path\":\"/metadata/uid\",\"value\":\"%s\"},"
-             "{\"op\":\"test\",\"path\":\"/metadata/finalizers/%lld\",\"value\":\"%s\"},"
-             "{\"op\":\"remove\",\"path\":\"/metadata/finalizers/%lld\"}]",
-             object_uid(in->world->subject), (long long)index, finalizer, (long long)index);
-    add_subject_op(p, in, OP_UNFINALIZE, &body);
+    marks_finalizer(finalizer, in->world->script->hash);
+    if (finalizer_patch_write(json_get(json_root(doc), "metadata"), finalizer, &body))
+        add_subject_op(p, in, OP_UNFINALIZE, &body);
+    else
+        buf_fini(&body);
+    json_doc_free(doc);
 }
 
 // While the subject lives: the finalizer is there exactly when it is needed.
@@ -93,7 +81,7 @@ void plan_finalizer(struct plan *p, const struct plan_input *in)
     char finalizer[MARKS_FINALIZER_MAX];
     const struct script *script = in->world->script;
     marks_finalizer(finalizer, script->hash);
-    bool there = finalizer_index(in->world->subject, finalizer) >= 0;
+    bool there = plan_has_finalizer(script, in->world->subject);
     bool needed = program_spec(script->program)->has_finalize || p->unreachable || p->ordered;
     if (needed && !there)
         add_finalizer(p, in, finalizer);
@@ -122,7 +110,7 @@ void plan_finalization(struct plan *p, const struct plan_input *in)
         return;
     bool all = in->leaving || (in->world->children != NULL && needs_order(in)); // nobody collects the rest
     size_t left = in->world->children == NULL ? 0 : plan_delete_children(p, in, NULL, !all);
-    if (left > 0)
+    if (left > 0 && !in->given_up)
         return;
     remove_finalizer(p, in);
     if (in->leaving)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/strset.h"
 #include "run/workqueue/predicate.h"
 
 struct controller_view *controller_view_new(struct script *script, struct child_stores *children,
@@ -36,7 +37,7 @@ void controller_view_unref(struct controller_view *v)
         object_unref(v->leaving[i]);
     free(v->leaving);
     free(v->stores);
-    strset_fini(&v->abandoned);
+    given_up_set_unref(v->given_up);
     free(v);
 }
 

@@ -3,15 +3,15 @@
 #ifndef RUN_WORKQUEUE_CONTROLLER_VIEW_H
 #define RUN_WORKQUEUE_CONTROLLER_VIEW_H
 
-#include "base/strset.h"
 #include "run/source/script.h"
+#include "run/workqueue/given_up.h"
 #include "run/world/child_stores.h"
 
 struct controller_view {
     unsigned refs;                 // atomic
     struct script *script;         // +1
     bool paused;                   // by the ConfigMap's annotation
-    struct strset abandoned;       // keys whose subjects go whatever `finalize` says
+    struct given_up_set *given_up; // +1 or NULL: subjects whose end does not wait for all it should
     struct child_stores *children; // +1; NULL: the inventory is not loaded yet
     struct object **leaving;       // +1 each: subjects that are no longer selected, to be given up
     size_t leaving_count;

@@ -12,22 +12,11 @@ static enum outcome_kind before_pass(const struct outcome *o)
         return OUTCOME_PARKED;
     if (o->subject == NULL)
         return OUTCOME_GONE;
-    if (o->view->paused || predicate_is_paused(o->subject))
+    if (o->given_up != GIVEN_UP_ALL && (o->view->paused || predicate_is_paused(o->subject)))
         return OUTCOME_PAUSED;
     if (object_is_deleting(o->subject) && !plan_has_finalizer(o->view->script, o->subject))
         return OUTCOME_DELETING;
     return OUTCOME_PLANNED;
-}
-
-// How long a deletion may still wait for `finalize`, in us; negative: it is over; INT64_MAX: for ever.
-static int64_t finalize_time_left(const struct outcome *o, int64_t now_us)
-{
-    int64_t limit = program_spec(o->view->script->program)->finalize_timeout_us, since;
-    struct json_doc *doc = object_parse(o->subject);
-    const char *text = json_str(json_path(json_root(doc), "metadata", "deletionTimestamp", NULL));
-    bool known = limit > 0 && text != NULL && clock_parse_time(text, &since) == 0;
-    json_doc_free(doc);
-    return known ? since + limit - now_us : INT64_MAX;
 }
 
 static void take_failure(struct outcome *o, struct pass_output *out)
@@ -48,6 +37,7 @@ static void make_plan(const struct pass_env *env, struct outcome *o, struct worl
     if (r == 0) {
         struct plan_types types = {.schemas = env->schemas};
         o->schema_sequence = env->schemas == NULL ? 0 : schemas_sequence(env->schemas);
+        o->hook_done = out == NULL || json_true(json_get(json_root(doc), "done"));
         struct plan_input in = {.result = json_root(doc),
                                 .types = &types,
                                 .world = world,
@@ -55,8 +45,8 @@ static void make_plan(const struct pass_env *env, struct outcome *o, struct worl
                                 .now_us = clock_wall_us(env->clock),
                                 .finalizing = o->finalizing,
                                 .leaving = o->leaving,
-                                .done = o->abandoned || out == NULL ||
-                                        json_true(json_get(json_root(doc), "done"))};
+                                .given_up = o->given_up == GIVEN_UP_ALL,
+                                .done = o->hook_done};
         r = plan_make(&in, &o->plan, &o->err);
         o->awaits_schema = types.awaited;
         plan_types_fini(&types);
@@ -81,10 +71,6 @@ static void take_output(const struct pass_env *env, struct outcome *o, struct wo
         o->kind = OUTCOME_NIL;
     else
         take_failure(o, out);
-    if (o->abandoned && o->kind == OUTCOME_FAILED) { // the subject goes all the same
-        o->kind = OUTCOME_PLANNED;
-        make_plan(env, o, world, NULL);
-    }
 }
 
 static void run_entry(const struct pass_env *env, struct pass_runner *runner, struct outcome *o,
@@ -117,15 +103,8 @@ static void run_script(const struct pass_env *env, struct pass_runner *runner, s
                                .revision = o->revision,
                                .canceled = o->canceled};
     o->finalizing = object_is_deleting(o->subject) || o->leaving;
-    if (o->finalizing) {
-        int64_t left = finalize_time_left(o, clock_wall_us(env->clock));
-        o->overdue = left <= 0;
-        o->look_again_us = left > 0 && left != INT64_MAX ? left : 0;
-        o->abandoned = (o->overdue && program_spec(script->program)->finalize_abandon) ||
-                       strset_has(&o->view->abandoned, o->key);
-    }
     // One that is leaving may never have been under it.
-    bool has_finalize = program_spec(script->program)->has_finalize &&
+    bool has_finalize = program_spec(script->program)->has_finalize && o->given_up == GIVEN_UP_NOTHING &&
                         (!o->leaving || plan_has_finalizer(script, o->subject));
     if (o->finalizing && !has_finalize)
         make_plan(env, o, &world, NULL);
@@ -150,6 +129,8 @@ void pass_job_run(const struct pass_env *env, struct pass_runner *runner, struct
         ret->subject = controller_view_leaver(view, ret->key);
         ret->leaving = ret->subject != NULL;
     }
+    if (ret->subject != NULL)
+        ret->given_up = given_up_of(view->given_up, object_uid(ret->subject));
     ret->kind = before_pass(ret);
     if (ret->kind == OUTCOME_PLANNED && program_spec(view->script->program)->changed != NULL)
         ret->changed_hash = predicate_changed_hash(view->script, ret->subject);

@@ -40,14 +40,13 @@ struct outcome {
     char reason[64];
     char *traceback; // or NULL
     int64_t retry_after_us;
-    bool ran;              // the script was run
-    bool finalizing;       // the subject is being deleted: what ran was `finalize`, if anything
-    bool read_children;    // by world.children
-    bool leaving;          // it is no longer selected, and given up as if it was being deleted
-    bool overdue;          // and its time is over
-    bool abandoned;        // so that the subject goes whatever the script says
-    int64_t look_again_us; // when its time will be over; 0: no limit
-    uint64_t start_us;     // on the host's clock
+    bool ran;               // the script was run
+    bool finalizing;        // the subject is being deleted: what ran was `finalize`, if anything
+    bool read_children;     // by world.children
+    bool leaving;           // it is no longer selected, and given up as if it was being deleted
+    enum given_up given_up; // of what its end should wait for
+    bool hook_done;         // `finalize` has nothing more to do
+    uint64_t start_us;      // on the host's clock
     uint64_t cpu_us;
     uint64_t spent_us; // the worker's CPU time for all of it, the plan included
     size_t memory_peak;

@@ -471,24 +471,88 @@ static void abandoned_when_its_time_is_over(void **unused)
     sim_fini(&s);
 }
 
-static void abandoned_with_its_namespace(void **unused)
+static void expect_abandoned(const char *hook)
+{
+    struct sim s;
+    char *rest = xasprintf(
+        "finalize_timeout = '30s', finalize_abandon = true, finalize = function(o, world) %s end", hook);
+    start_finalize(&s, rest);
+    sim_run(&s, 15 * 1000);
+    assert_true(things_exists(&s, "t"));
+    sim_run(&s, 10 * 1000);
+    assert_false(things_exists(&s, "t"));
+    assert_int_equal(things_events(&s, "default", "FinalizeAbandoned", NULL), 1);
+    free(rest);
+    sim_fini(&s);
+}
+
+// Its time runs out whatever the hook does.
+static void abandoned_whatever_the_hook_does(void **unused)
+{
+    (void)unused;
+    expect_abandoned("return nil");
+    expect_abandoned("return { done = false }");
+    expect_abandoned("error('no')");
+    expect_abandoned("require('tidelock').invalid('Never', 'no')");
+    expect_abandoned("require('tidelock').retry('Later', 'no', '1h')");
+    expect_abandoned("local t = {} while true do t[#t + 1] = ('x'):rep(100000) .. #t end");
+    expect_abandoned("return 'nonsense'");
+}
+
+static enum apiserver_fault rooms_hang(struct sim *s, const struct apiserver_passage *p,
+                                       struct apiserver_answer *ret_answer)
+{
+    (void)s;
+    (void)ret_answer;
+    return strstr(p->path, "/rooms") != NULL ? APISERVER_HANG : APISERVER_PASS;
+}
+
+static void expect_end_while_parked(const char *rest, const char *reason, bool gone)
+{
+    struct sim s;
+    char *all = xasprintf("finalize_timeout = '30s', %s finalize = function(o, world)\n"
+                          "  world.list('x.test/v1/Room') return { done = true } end",
+                          rest);
+    things_start(&s, "return { apply = { cm('a', '1') } }", all);
+    things_put(&s, "t", "{}");
+    things_settle(&s);
+    s.fault = rooms_hang;
+    things_delete(&s, "t");
+    sim_run(&s, 25 * 1000);
+    assert_true(things_exists(&s, "t"));
+    sim_run(&s, 10 * 1000);
+    assert_int_equal(things_exists(&s, "t"), !gone);
+    assert_int_equal(things_events(&s, "default", reason, NULL), 1);
+    free(all);
+    s.fault = NULL;
+    sim_fini(&s);
+}
+
+static void or_while_its_kinds_do_not_come(void **unused)
+{
+    (void)unused;
+    expect_end_while_parked("finalize_abandon = true,", "FinalizeAbandoned", true);
+    expect_end_while_parked("", "FinalizeOverdue", false);
+}
+
+// Its time was over while no host ran: the hook has its chance all the same.
+static void abandoned_after_the_hook_ran(void **unused)
 {
     struct sim s;
     (void)unused;
-    things_start(&s, "return { apply = { cm('a', '1') } }",
-                 "finalize = function(o) return { apply = { cm('late', '1') }, done = true } end");
-    sim_apply(&s, "kubectl",
-              "{\"apiVersion\":\"x.test/v1\",\"kind\":\"Thing\",\"metadata\":{\"name\":\"t\",\"namespace\":"
-              "\"other\"},\"spec\":{}}");
+    things_start(&s, "return {}",
+                 "finalize_timeout = '30s', finalize_abandon = true,\n"
+                 "finalize = function() return { apply = { cm('last', '1') }, done = true } end");
+    things_put(&s, "t", "{}");
     things_settle(&s);
-    assert_string_equal(things_value(&s, "other", "a"), "1");
-    sim_request(&s, "kubectl", "DELETE", "/api/v1/namespaces/other", NULL, NULL);
-    sim_request(&s, "player", "DELETE", "/apis/x.test/v1/namespaces/other/things/t", NULL, NULL);
+    sim_stop_host(&s);
+    things_delete(&s, "t");
     sim_run(&s, 60 * 1000);
-    struct json_doc *doc = apiserver_get_json(s.server, "x.test/v1", "things", "other", "t");
-    assert_null(doc);
-    assert_string_equal(things_value(&s, "other", "late"), "absent");
-    assert_in_range(things_requests(&s, "PATCH", "/configmaps/late"), 1, 8); // no storm
+    sim_start_host(&s);
+    sim_run(&s, 5 * 1000);
+    assert_false(things_exists(&s, "t"));
+    assert_true(things_requests(&s, "PATCH", "/configmaps/last") > 0);
+    assert_int_equal(things_events(&s, "default", "FinalizeAbandoned", NULL), 0);
     sim_fini(&s);
 }
 
@@ -514,7 +578,9 @@ int main(void)
         cmocka_unit_test(others_finalizers_stay),
         cmocka_unit_test(held_when_its_time_is_over),
         cmocka_unit_test(abandoned_when_its_time_is_over),
-        cmocka_unit_test(abandoned_with_its_namespace),
+        cmocka_unit_test(abandoned_whatever_the_hook_does),
+        cmocka_unit_test(or_while_its_kinds_do_not_come),
+        cmocka_unit_test(abandoned_after_the_hook_ran),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
