@@ -20,6 +20,7 @@ local served = {
     persistentvolumeclaims = "/api/v1",
     memcacheds = "/apis/cache.example.com/v1alpha1",
     widgets = "/apis/x.test/v1", plains = "/apis/x.test/v1", rooms = "/apis/x.test/v1", -- support/widgets
+    crates = "/apis/sequences.test/v1", -- support/random_children
 }
 
 local controlplane = {}

@@ -151,6 +151,11 @@ function random_object.make(document, kind, metadata)
     return maker:object(schemas[kind.name], 0, { apiVersion = kind.api_version, kind = kind.kind, metadata = metadata })
 end
 
+--- A random map of anything, as JSON text, `levels` deep at most.
+function random_object.map(levels)
+    return setmetatable({ made = 0 }, Maker):map({}, DEPTH - levels)
+end
+
 --- Seeds math.random from TIDELOCK_SEED, or anew from the system, and prints what repeats it. `file`: of the spec.
 function random_object.seed(file)
     local seed = tonumber(os.getenv "TIDELOCK_SEED")
