@@ -2,15 +2,19 @@
 local functional = require "spec.functional.support"
 local widgets, eventually, process = functional.widgets, functional.eventually, functional.process
 
--- For each Widget of its own: a cluster-scoped child, NAMESPACE-NAME; with a hook that says so when it is done.
+-- For each Widget of its own: a ConfigMap NAME and a cluster-scoped child NAMESPACE-NAME; with a hook that says when it is
+-- done.
 local script = [[
+local k8s = require "tidelock"
 return {
   name = "%s",
   subject = "x.test/v1/Widget",
   selector = "app=%s",
   reconcile = function(o)
-    return { apply = { { apiVersion = "rbac.authorization.k8s.io/v1", kind = "ClusterRole",
-      metadata = { name = o.metadata.namespace .. "-" .. o.metadata.name }, rules = k8s_array } } }
+    return { apply = {
+      { apiVersion = "v1", kind = "ConfigMap", metadata = { name = o.metadata.name } },
+      { apiVersion = "rbac.authorization.k8s.io/v1", kind = "ClusterRole",
+        metadata = { name = o.metadata.namespace .. "-" .. o.metadata.name }, rules = k8s.array {} } } }
   end,
   finalize = function() return { done = %s } end,
   %s
@@ -45,7 +49,7 @@ functional.describe("a namespace that is deleted", function()
 
     local function put(name, done, rest)
         plane:put_scripts(name, {
-            [name .. ".lua"] = script:format(name, name, done, rest or ""):gsub("k8s_array", 'require("tidelock").array {}'),
+            [name .. ".lua"] = script:format(name, name, done, rest or ""),
         })
     end
 
@@ -64,32 +68,38 @@ functional.describe("a namespace that is deleted", function()
         end
     end
 
+    local names = { "quick", "waits", "never", "paused", "removed" }
+
     it("goes, and who was not waited for is said", function()
         local where = "terminating-" .. math.floor(process.now())
         plane:create("namespaces", nil, { metadata = { name = where } })
         local grants = {}
-        for _, name in ipairs { "quick", "never", "paused", "removed" } do
+        for _, name in ipairs(names) do
             grants[#grants + 1] = "--grant"
             grants[#grants + 1] = name .. "=rbac.authorization.k8s.io/ClusterRole"
         end
         put("quick", "true")
+        put("waits", "true")
         put("never", "false", 'finalize_timeout = "8s",')
         put("paused", "true")
         put("removed", "true")
         host = functional.host.start { plane = plane, args = grants }
         host:await_ready()
-        for _, name in ipairs { "quick", "never", "paused", "removed" } do
+        for _, name in ipairs(names) do
             local object = widgets.object("Widget", name, {})
             object.metadata.labels = { app = name }
             plane:create("widgets", where, object)
         end
-        for _, name in ipairs { "quick", "never", "paused", "removed" } do
+        for _, name in ipairs(names) do
             eventually(15, name .. " has its child and finalizer", function()
                 return finalizers(where, name) == 1 and plane:get("clusterroles", nil, where .. "-" .. name),
                     host:log_text():sub(-500)
             end)
         end
         plane:patch("widgets", where, "paused", { metadata = { annotations = { ["tidelock.dev/paused"] = "true" } } })
+        local foreign = { metadata = { finalizers = { "x.test/hers" } } }
+        plane:patch("configmaps", where, "quick", foreign) -- a child that nobody waits for: the collector takes it
+        plane:patch("clusterroles", nil, where .. "-waits", foreign)
         plane:delete("configmaps", "tidelock-system", "removed")
         host:await_log(15, "tidelock release removed")
 
@@ -98,6 +108,12 @@ functional.describe("a namespace that is deleted", function()
             return not finalizers(where, "quick")
         end)
         assert.equal(1, finalizers(where, "never"))
+        assert.equal(1, finalizers(where, "waits"))
+        plane:patch("configmaps", where, "quick", { metadata = { finalizers = functional.null } })
+        plane:patch("clusterroles", nil, where .. "-waits", { metadata = { finalizers = functional.null } })
+        eventually(5, "its child is gone, and so is it", function()
+            return not finalizers(where, "waits")
+        end)
         eventually(60, "the namespace is gone", function()
             return not plane:get("namespaces", nil, where), host:log_text():sub(-1000)
         end)
@@ -105,8 +121,11 @@ functional.describe("a namespace that is deleted", function()
             "finalize does not return done = true", "Widget " .. where .. "/paused: the namespace is being deleted",
             "it is paused by the annotation tidelock.dev/paused",
             "Widget " .. where .. "/removed: the namespace is being deleted, so the finalizer of script tidelock-system/removed")
-        assert.is_nil(plane:events_about(where, "default"):find("/quick", 1, true))
-        for _, name in ipairs { "quick", "never", "paused" } do
+        local told = plane:events_about(where, "default")
+        for _, name in ipairs { "quick", "waits" } do
+            assert.is_nil(told:find("/" .. name, 1, true), told)
+        end
+        for _, name in ipairs { "quick", "waits", "never", "paused" } do
             assert.is_nil(plane:get("clusterroles", nil, where .. "-" .. name), name)
         end
         for _, name in ipairs { "never", "paused", "removed" } do

@@ -136,6 +136,7 @@ void controller_deletion_note(struct controller *c, struct object *subject, bool
         d->subject = object_ref(subject);
         d->deleted_us = deletion_time(subject);
     }
+    retract(c);
     free(key);
 }
 
@@ -315,8 +316,8 @@ static void say_overdue(struct deletion *d)
 static bool works(struct deletion *d, uint64_t now)
 {
     bool works = d->waits && !d->c->deletions->hindered;
-    if (works != d->worked)
-        d->moved_ms = now;
+    if (works != d->worked && d->failures < DELETION_TRIES)
+        d->moved_ms = now; // a new situation has its own time
     d->worked = works;
     return works;
 }
@@ -375,7 +376,7 @@ static void on_taken_off(void *ud, struct client_result *res)
     }
 }
 
-static void take_off(struct deletion *d)
+static void take_off(struct deletion *d, uint64_t now)
 {
     struct resource resource;
     char finalizer[MARKS_FINALIZER_MAX];
@@ -383,6 +384,7 @@ static void take_off(struct deletion *d)
     if (!d->told_last)
         say_last_resort(d);
     d->told_last = true;
+    d->given_up_ms = now; // if nothing comes of it: again after a while
     marks_finalizer(finalizer, d->c->script->hash);
     if (discovery_find(d->c->env->discovery, object_gvk(d->subject), &resource) == DISCOVERY_FOUND)
         d->call = unfinalize_send(d->c->env->client, &resource, json_get(json_root(doc), "metadata"),
@@ -409,11 +411,12 @@ static bool look_at(struct deletion *d, uint64_t now, uint64_t *again)
     *again = UINT64_MAX;
     if (d->call != NULL || !ask(d, now, again))
         return false;
+    bool gets_on = works(d, now); // may count as a move
     struct deletion_verdict v = deletion_judge(
         &(struct deletion_facts){.now_ms = now,
                                  .seen_ms = d->seen_ms,
                                  .terminating_ms = d->terminating_ms,
-                                 .works = works(d, now),
+                                 .works = gets_on,
                                  .moved_ms = d->moved_ms,
                                  .given_up = d->given_up,
                                  .given_up_ms = d->given_up_ms,
@@ -427,7 +430,7 @@ static bool look_at(struct deletion *d, uint64_t now, uint64_t *again)
     if (v.overdue)
         say_overdue(d);
     if (v.last_resort)
-        take_off(d);
+        take_off(d, now);
     if (v.given_up == d->given_up)
         return false;
     give_up(d, v.given_up, now);

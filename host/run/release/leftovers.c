@@ -19,7 +19,7 @@ enum {
     PERIOD_MS = 10 * 60 * 1000,
     WATCH_MS = 5000,         // how often namespaces with waiting finalizers are thought of
     ASK_EACH_MS = 10 * 1000, // how old what is known of one may be, ...
-    ASK_ROOM_MS = 200,       // ... or this for each of them, where there are many
+    ASK_ROOM_MS = 1000,      // ... or this for each of them, where there are many
 };
 
 // A namespace with subjects that carry an orphan's finalizer.
