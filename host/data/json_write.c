@@ -291,6 +291,16 @@ void jw_member(struct json_writer *w, const char *key, const json *v)
     jw_value(w, v);
 }
 
+void jw_members_without(struct json_writer *w, const json *object, const char *key)
+{
+    for (struct json_iter i = json_iter(object); json_next(&i);) {
+        if (i.key_len == strlen(key) && memcmp(i.key, key, i.key_len) == 0)
+            continue;
+        jw_keyn(w, i.key, i.key_len);
+        jw_value(w, i.value);
+    }
+}
+
 int json_print(const json *v, size_t max, char **ret, size_t *ret_len, struct err *e)
 {
     struct buf out;

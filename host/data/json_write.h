@@ -39,6 +39,8 @@ void jw_member_str(struct json_writer *w, const char *key, const char *s);
 void jw_member_int(struct json_writer *w, const char *key, int64_t v);
 void jw_member_bool(struct json_writer *w, const char *key, bool v);
 void jw_member(struct json_writer *w, const char *key, const json *v); // nothing when v is NULL
+// The members of an object but for one, into an object that was begun.
+void jw_members_without(struct json_writer *w, const json *object, const char *key);
 
 // A whole node as text with a cap: 0 or -ERR_LIMIT. *ret is freed by the caller.
 int json_print(const json *v, size_t max, char **ret, size_t *ret_len /* may be NULL */, struct err *e);

@@ -1,5 +1,6 @@
 --- Whose an object is, and whose a field: objects that others made first, fields that others set, owners across scopes, and
 -- that nothing is deleted but what the host made.
+local cjson = require "cjson"
 local functional = require "spec.functional.support"
 local widgets, eventually, process = functional.widgets, functional.eventually, functional.process
 
@@ -143,6 +144,31 @@ data: {key: v, legacy: old}
             await_event("w", "posted", "host-0.1", "adopt")
             assert.same({ key = "v", legacy = "old" }, data "posted")
             assert.equal(0, #writes_to "posted")
+        end)
+
+        it("is not touched by a creation that comes late, whatever its kind", function()
+            local function apply(path, manager, object)
+                local body = cjson.encode(object):gsub("\\/", "/") -- the server's YAML reader knows no such escape
+                return plane.api:request("PATCH", path .. "?fieldManager=" .. manager, body,
+                    "application/apply-patch+yaml")
+            end
+            local labels = { app = "late" }
+            for path, object in pairs {
+                ["/api/v1/namespaces/%s/configmaps/late"] = { apiVersion = "v1", kind = "ConfigMap", data = { key = "v" } },
+                ["/apis/apps/v1/namespaces/%s/deployments/late"] = { apiVersion = "apps/v1", kind = "Deployment", spec = {
+                    replicas = 0, selector = { matchLabels = labels },
+                    template = { metadata = { labels = labels }, spec = { containers = { { name = "c", image = "i" } } } },
+                } },
+                ["/apis/x.test/v1/namespaces/%s/widgets/late"] = { apiVersion = "x.test/v1", kind = "Widget", spec = {} },
+            } do
+                path = path:format(namespace)
+                object.metadata = { name = "late", resourceVersion = "1" } -- as the host creates
+                assert.equal(201, apply(path, "first", object))
+                object.metadata.labels = { second = "yes" }
+                assert.equal(409, apply(path, "second", object))
+                local text = select(2, plane.api:request("GET", path))
+                assert.is_nil(text:find("second", 1, true), text)
+            end
         end)
 
         it("is refused while another controller owns it", function()

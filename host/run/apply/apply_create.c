@@ -4,18 +4,14 @@
 
 #include "base/alloc.h"
 #include "base/strset.h"
-#include "data/json_write.h"
 #include "kube/fields.h"
 #include "run/apply/adopt.h"
 #include "run/apply/apply_fields.h"
 #include "run/apply/apply_request.h"
+#include "run/plan/child_owner.h"
+#include "run/plan/desired.h"
 
 // ---- what the server holds already
-
-static bool is_tidelock(const char *manager)
-{
-    return manager != NULL && str_has_prefix(manager, "tidelock");
-}
 
 // Names of the managers in an object's managedFields other than ours, for messages: "kubectl, argocd".
 static char *foreign_managers(const json *object, const char *ours)
@@ -75,6 +71,24 @@ static bool is_our_child(const struct apply_op *o, const json *object)
            (json_count(managed) == 0 || fields_of_manager(managed, o->op->manager, NULL) != NULL);
 }
 
+// A child of this script all the same.
+static bool is_another_subjects(const struct apply_op *o, const json *object)
+{
+    const json *labels = json_path(object, "metadata", "labels", NULL);
+    const char *owner = json_get_str(labels, MARKS_LABEL_OWNER);
+    return str_eq(json_get_str(labels, MARKS_LABEL_SCRIPT), o->in->view->script->hash) && owner != NULL &&
+           !str_eq(owner, object_uid(o->in->subject)) &&
+           fields_of_manager(json_path(object, "metadata", "managedFields", NULL), o->op->manager, NULL) !=
+               NULL;
+}
+
+static void refuse_another_subjects(struct apply_op *o, const json *object)
+{
+    char *text = child_owner_refusal(object);
+    apply_op_refuse(o, ERR_CONFLICT, text);
+    free(text);
+}
+
 static void refuse_foreign(struct apply_op *o, const json *object)
 {
     char *managers = foreign_managers(object, o->op->manager);
@@ -85,15 +99,6 @@ static void refuse_foreign(struct apply_op *o, const json *object)
     apply_op_refuse(o, ERR_EXISTS, text);
     free(managers);
     free(text);
-}
-
-// ---- creating
-
-static void on_undone(struct apply_op *o, struct client_result *res)
-{
-    if (res->failure != NULL)
-        apply_op_fail(o, res->failure);
-    apply_op_end(o, NULL);
 }
 
 // The controller that an object has, when it is not our subject.
@@ -116,37 +121,35 @@ static void refuse_controlled(struct apply_op *o, const char *controller)
     free(text);
 }
 
-void apply_create_undo(struct apply_op *o, const json *object)
+// The body is an apply to this very object from now on, and no creation any more.
+static bool aim(struct apply_op *o, const json *object, bool force)
 {
-    struct buf body;
-    struct json_writer w;
-    const json *metadata = json_get(object, "metadata");
-    refuse_foreign(o, object);
-    o->remedy = "nor could our fields be taken off it again";
-    buf_init(&body, 64 << 10);
-    jw_init(&w, &body);
-    jw_object(&w);
-    jw_member_str(&w, "apiVersion", o->op->resource.gvk->api_version);
-    jw_member_str(&w, "kind", o->op->resource.gvk->kind);
-    jw_key(&w, "metadata");
-    jw_object(&w);
-    jw_member(&w, "name", json_get(metadata, "name"));
-    jw_member(&w, "namespace", json_get(metadata, "namespace"));
-    jw_member(&w, "uid", json_get(metadata, "uid"));
-    jw_object_end(&w);
-    jw_object_end(&w);
-    char *query = apply_request_query(o->op, false);
-    apply_request_patch(o, query, "application/apply-patch+yaml", body.data, body.len, on_undone);
-    free(query);
-    buf_fini(&body);
+    struct json_doc *body;
+    struct buf out;
+    if (json_parse(o->op->body, o->op->body_len, &body, NULL) < 0)
+        return false;
+    free(o->op->uid);
+    o->op->uid = xstrdup(json_str(json_path(object, "metadata", "uid", NULL)));
+    o->op->force = force;
+    buf_init(&out, DESIRED_BODY_MAX);
+    bool ok = desired_aim(json_root(body), o->op->uid, &out);
+    json_doc_free(body);
+    if (ok) {
+        free(o->op->body);
+        o->op->body = buf_take(&out, &o->op->body_len);
+    }
+    buf_fini(&out);
+    return ok;
 }
 
-bool apply_create_is_foreign(const json *object)
+static void apply_to(struct apply_op *o, const json *object, bool force)
 {
-    for (struct json_iter i = json_iter(json_path(object, "metadata", "managedFields", NULL)); json_next(&i);)
-        if (!is_tidelock(json_get_str(i.value, "manager")) && json_get_str(i.value, "subresource") == NULL)
-            return true;
-    return false;
+    if (aim(o, object, force)) {
+        apply_fields_send(o);
+        return;
+    }
+    apply_op_refuse(o, ERR_LIMIT, "it is larger than 4 MiB");
+    apply_op_end(o, NULL);
 }
 
 // The entries of the managers that are taken over from become ours, so that what they set and the script does
@@ -154,7 +157,7 @@ bool apply_create_is_foreign(const json *object)
 static void on_adopted(struct apply_op *o, struct client_result *res)
 {
     if (res->failure == NULL) {
-        apply_fields_send(o);
+        apply_to(o, json_root(res->doc), o->op->force);
         return;
     }
     apply_op_fail(o, res->failure);
@@ -165,12 +168,9 @@ static void adopt(struct apply_op *o, const json *object)
 {
     struct buf body;
     struct holders h = holders_of(o->op, object);
-    o->adopted = true;
     o->op->force = !h.others; // where the script wants what somebody else sets, the server tells
-    free(o->op->uid);
-    o->op->uid = xstrdup(json_str(json_path(object, "metadata", "uid", NULL)));
     if (!h.named) {
-        apply_fields_send(o);
+        apply_to(o, object, o->op->force);
         return;
     }
     buf_init(&body, 4 << 20);
@@ -179,23 +179,27 @@ static void adopt(struct apply_op *o, const json *object)
     buf_fini(&body);
 }
 
-static void on_guard(struct apply_op *o, struct client_result *res)
+// The store lags, or the object has lost what it is recognized by.
+static void go_on_with_ours(struct apply_op *o, const json *object)
 {
-    bool is_absent = res->failure != NULL && res->failure->http == 404;
-    if (is_absent && (o->op->ns[0] == '\0' || !str_eq(res->failure->details_kind, "namespaces"))) {
-        apply_fields_send(o); // it is the object that is missing, not its namespace
+    if (!o->op->once) {
+        apply_to(o, object, true);
         return;
     }
-    const json *object = json_root(res->doc);
+    o->ok = true;
+    apply_op_end(o, NULL);
+}
+
+// Somebody has made an object of that name.
+static void look_at(struct apply_op *o, const json *object)
+{
     const char *controller = other_controller(o, object);
-    if (res->failure != NULL) {
-        apply_op_fail(o, res->failure);
-    } else if (is_our_child(o, object)) {
-        o->op->force = true; // the store lags
-        free(o->op->uid);
-        o->op->uid = xstrdup(json_str(json_path(object, "metadata", "uid", NULL)));
-        apply_fields_send(o);
+    if (is_our_child(o, object)) {
+        go_on_with_ours(o, object);
         return;
+    }
+    if (is_another_subjects(o, object)) {
+        refuse_another_subjects(o, object);
     } else if (!may_adopt(o->op, object)) {
         refuse_foreign(o, object);
     } else if (controller != NULL) {
@@ -207,7 +211,35 @@ static void on_guard(struct apply_op *o, struct client_result *res)
     apply_op_end(o, NULL);
 }
 
+static void on_guard(struct apply_op *o, struct client_result *res)
+{
+    const struct api_status *why = res->failure;
+    // The object may be missing, or its namespace.
+    bool absent =
+        why != NULL && why->http == 404 && (o->op->ns[0] == '\0' || !str_eq(why->details_kind, "namespaces"));
+    bool refused = o->remedy != NULL; // the creation was, and why stands there
+    if (why == NULL) {
+        o->remedy = NULL;
+        look_at(o, json_root(res->doc));
+    } else if (absent && !refused) {
+        apply_fields_send(o);
+    } else {
+        if (!absent)
+            apply_op_fail(o, why);
+        apply_op_end(o, NULL);
+    }
+}
+
 void apply_create_guard(struct apply_op *o)
 {
     apply_request_get(o, NULL, on_guard);
+}
+
+bool apply_create_lost(struct apply_op *o, const struct client_result *res)
+{
+    if (o->op->kind != OP_CREATE || o->op->uid != NULL || res->failure == NULL || res->failure->http != 409)
+        return false;
+    apply_op_fail_but_try(o, res->failure, "nor could the object that is there be read");
+    apply_create_guard(o);
+    return true;
 }

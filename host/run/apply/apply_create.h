@@ -6,8 +6,8 @@
 
 // Asks the server, then goes on: creates it, takes it over, or ends.
 void apply_create_guard(struct apply_op *o);
-bool apply_create_is_foreign(const json *object); // somebody else has fields in it
-// Somebody was faster: our fields are taken off his object again.
-void apply_create_undo(struct apply_op *o, const json *object);
+// Was a creation refused because an object of that name is there? Then it is looked whose it is. True:
+// another request is on its way.
+bool apply_create_lost(struct apply_op *o, const struct client_result *res);
 
 #endif

@@ -66,7 +66,7 @@ static bool is_fought_over(struct apply_op *o, const struct client_result *res)
 // True: another request is on its way.
 static bool goes_on(struct apply_op *o, const struct client_result *res)
 {
-    if (apply_empty_helps(o, res))
+    if (apply_empty_helps(o, res) || apply_create_lost(o, res))
         return true;
     if (apply_hand_over_is_due_again(o, res))
         apply_hand_over_ask(o);
@@ -104,9 +104,6 @@ static void on_applied(struct apply_op *o, struct client_result *res)
         else
             apply_op_fail(o, res->failure);
         apply_op_end(o, NULL);
-    } else if (o->op->kind == OP_CREATE && !o->op->force && !o->adopted && res->status == 200 &&
-               apply_create_is_foreign(object)) {
-        apply_create_undo(o, object);
     } else {
         const char *rv = json_str(json_path(object, "metadata", "resourceVersion", NULL));
         o->ok = true;

@@ -32,7 +32,6 @@ struct apply_op {
     bool in_gate;   // holds a place
     bool emptied;   // containers that nothing would be left in were emptied, or it was tried
     unsigned asked; // whose the replicas are
-    bool adopted;   // taken over from the managers that adopt names
     // the request under way
     void (*then)(struct apply_op *o, struct client_result *res);
     bool writes;

@@ -17,6 +17,11 @@ static const char *const server_owned[] = {
     "selfLink", "creationTimestamp", "managedFields", "deletionTimestamp", "deletionGracePeriodSeconds",
 };
 
+// Server-side apply has no "create only". But an apply with a resourceVersion is refused (409, nothing is
+// written) when the object has another one, and makes it when there is none. No object has this version:
+// it is that of an empty etcd.
+static const char absent_version[] = "1";
+
 static bool is_server_owned(const char *key)
 {
     for (size_t i = 0; i < sizeof server_owned / sizeof server_owned[0]; i++)
@@ -93,6 +98,7 @@ static int write_metadata(struct json_writer *w, const struct desired *d, const 
     if (d->ns[0] != '\0')
         jw_member_str(w, "namespace", d->ns);
     jw_member_str(w, "uid", d->uid);
+    jw_member_str(w, "resourceVersion", d->creates ? absent_version : NULL);
     for (struct json_iter i = json_iter(metadata); r == 0 && json_next(&i);) {
         bool ours = d->owner != NULL && (str_eq(i.key, "labels") || str_eq(i.key, "ownerReferences"));
         if (!ours && !is_server_owned(i.key))
@@ -161,6 +167,21 @@ int desired_write(const struct desired *d, struct buf *out, struct err *e)
     if (r < 0)
         return r;
     return w.failed || out->failed ? err_set(e, ERR_LIMIT, "the object is larger than 4 MiB") : 0;
+}
+
+bool desired_aim(const json *body, const char *uid, struct buf *out)
+{
+    struct json_writer w;
+    jw_init(&w, out);
+    jw_object(&w);
+    jw_members_without(&w, body, "metadata");
+    jw_key(&w, "metadata");
+    jw_object(&w);
+    jw_members_without(&w, json_get(body, "metadata"), "resourceVersion");
+    jw_member_str(&w, "uid", uid);
+    jw_object_end(&w);
+    jw_object_end(&w);
+    return !w.failed && !out->failed;
 }
 
 static const json *find_condition(const json *conditions, const char *type)

@@ -20,6 +20,7 @@ struct desired {
     const struct resource *resource;
     const char *ns;  // resolved; "" for cluster-scoped
     const char *uid; // precondition, or NULL
+    bool creates;    // precondition: it is not there. See desired.c
     // children only; NULL for patches
     const char *script_hash;
     const struct object *owner; // the subject; NULL: no ownerReference, no marks
@@ -36,6 +37,9 @@ int desired_check(const struct schema_node *type, const json *body, const struct
 // Appends the body. 0, -ERR_INVALID (a key longer than the server's YAML reader takes, an empty list in a
 // map's place), -ERR_LIMIT.
 int desired_write(const struct desired *d, struct buf *out, struct err *e);
+
+// Appends a body that was written with `creates` as one for the object with this UID. False: it is too large.
+bool desired_aim(const json *body, const char *uid, struct buf *out);
 
 // apiVersion, kind and the beginning of metadata (name, namespace, uid) of an object that is there, into an
 // object that was begun; metadata is left open.

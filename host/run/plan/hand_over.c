@@ -36,21 +36,10 @@ bool hand_over_is_taken(const json *object, const char *manager)
     return false;
 }
 
-// A map of the body, but for one of its members.
-static void write_without(struct json_writer *w, const json *map, const char *key)
-{
-    for (struct json_iter i = json_iter(map); json_next(&i);) {
-        if (str_eq(i.key, key))
-            continue;
-        jw_keyn(w, i.key, i.key_len);
-        jw_value(w, i.value);
-    }
-}
-
 static void write_with(struct json_writer *w, const json *map, const char *key, const json *value)
 {
     jw_object(w);
-    write_without(w, map, key);
+    jw_members_without(w, map, key);
     jw_member(w, key, value);
     jw_object_end(w);
 }

@@ -16,7 +16,7 @@
 #include "run/world/world_view.h"
 
 enum op_kind {
-    OP_CREATE,     // a child that is not there: guarded, unforced
+    OP_CREATE,     // a child that is not there: the server makes it, or refuses (see desired.h)
     OP_APPLY,      // a child of ours that differs: forced, with its UID
     OP_DELETE,     // a child that is no longer desired
     OP_STATUS,     // the subject's status
@@ -41,6 +41,7 @@ struct op {
     bool force;
     bool known_absent;   // OP_CREATE: a complete store proves it, no GET is needed
     struct strset adopt; // OP_CREATE: managers whose objects may be taken over
+    bool once;           // OP_CREATE: what is there already is left as it is
     bool replace;        // an immutable field may be changed by deleting it and creating it anew
     bool by_reference;   // OP_DELETE: not a child
     bool hands_over;     // OP_APPLY: the replicas, which the body lacks: see run/plan/hand_over.h

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "run/plan/child_owner.h"
 #include "run/plan/hand_over.h"
 #include "run/plan/plan_child.h"
 
@@ -25,6 +26,7 @@ static bool is_known_absent(const struct plan_input *in, const struct child *c)
 static void add_creation(struct plan *p, const struct plan_input *in, const struct child *c, struct op *o)
 {
     o->known_absent = is_known_absent(in, c);
+    o->once = c->once;
     for (struct json_iter i = json_iter(json_get(c->entry, "adopt")); json_next(&i);)
         if (json_str(i.value) != NULL)
             strset_add(&o->adopt, json_str(i.value));
@@ -37,6 +39,7 @@ static int add_write(struct plan *p, const struct plan_input *in, const struct c
 {
     struct buf body;
     struct desired d = plan_child_desired(in, c, c->live == NULL ? NULL : object_uid(c->live));
+    d.creates = c->live == NULL;
     buf_init(&body, DESIRED_BODY_MAX);
     if (plan_type_of(in->types, c->resource.gvk)->not_yet)
         in->types->awaited = true; // what is wrong is told before it is sent
@@ -69,13 +72,14 @@ static int add_write(struct plan *p, const struct plan_input *in, const struct c
 // A live object with our script's label, under the name we want: may we apply to it?
 static int check_ours(const struct plan_input *in, const struct object *live, struct err *e)
 {
-    const char *owner = object_label(live, MARKS_LABEL_OWNER);
-    if (owner == NULL || !str_eq(owner, object_uid(in->world->subject)))
-        return err_set(
-            e, ERR_CONFLICT,
-            "it belongs to another subject of this script (owner UID %s): two subjects want one child",
-            owner == NULL ? "unknown" : owner);
-    return 0;
+    if (str_eq(object_label(live, MARKS_LABEL_OWNER), object_uid(in->world->subject)))
+        return 0;
+    struct json_doc *doc = object_parse(live);
+    char *text = child_owner_refusal(json_root(doc));
+    int r = err_set(e, ERR_CONFLICT, "%s", text);
+    free(text);
+    json_doc_free(doc);
+    return r;
 }
 
 // Is the child as it should be, but for replicas that are ours as long as nobody else sets them? *ret_path:

@@ -356,7 +356,10 @@ static void test_refusals(void **state)
     BAD(500, CM "/s?fieldManager=m", CM_S ",\"data\":{\"k\":1}}",
         "\"failed to create typed patch object (/s; /v1, Kind=ConfigMap): .data.k: expected string, got "
         "&value.valueUnstructured{Value:1}\"");
-    kit_expect(k, 201, "PATCH", CM "/s?fieldManager=m", APPLY, CM_S "}");
+    kit_expect(
+        k, 201, "PATCH", CM "/s?fieldManager=m", APPLY,
+        "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"s\",\"resourceVersion\":"
+        "\"1\"}}"); // a version asks for nothing where there is no object
     BAD(422, CM "/s?fieldManager=m",
         "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"s\",\"uid\":\"u\"}}",
         "\"ConfigMap \\\"s\\\" is invalid: metadata.uid: Invalid value: \\\"u\\\": field is immutable\"");
