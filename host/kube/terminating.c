@@ -6,7 +6,6 @@
 #include <uthash.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "base/strset.h"
 
 enum {
@@ -28,17 +27,17 @@ struct entry {
 
 struct terminating {
     struct client *client;
-    void (*on_answer)(void *ud, const char *ns);
+    void (*on_answer)(void *ud, const char *ns, const struct api_status *failure);
     void *ud;
     struct entry *all; // in order of coming
     size_t asking;
-    bool told_forbidden;
 };
 
 static void ask_some(struct terminating *t);
 
-struct terminating *terminating_new(struct client *client, void (*on_answer)(void *ud, const char *ns),
-                                    void *ud)
+struct terminating *
+terminating_new(struct client *client,
+                void (*on_answer)(void *ud, const char *ns, const struct api_status *failure), void *ud)
 {
     struct terminating *t = xcalloc(1, sizeof *t);
     *t = (struct terminating){.client = client, .on_answer = on_answer, .ud = ud};
@@ -125,17 +124,9 @@ static void take_name(struct entry *e)
 
 static void take_refusal(struct entry *e, const struct api_status *why)
 {
-    struct terminating *t = e->set;
-    e->going = why->http == 403 && e->told_ms != 0 && now_of(t) - e->told_ms <= TOLD_MS;
+    e->going = why->http == 403 && e->told_ms != 0 && now_of(e->set) - e->told_ms <= TOLD_MS;
     if (e->going)
         take_name(e);
-    if (why->http != 403 || t->told_forbidden)
-        return;
-    t->told_forbidden = true;
-    log_warn("namespaces can not be read", F_STR("error", why->err.text),
-             F_STR("change",
-                   "grant the host `get` on namespaces: without it a namespace that is being deleted "
-                   "may wait for finalizers of scripts which can not finish"));
 }
 
 static void on_namespace(void *ud, struct client_result *res)
@@ -153,7 +144,7 @@ static void on_namespace(void *ud, struct client_result *res)
         take_refusal(e, res->failure);
     }
     ask_some(t);
-    t->on_answer(t->ud, e->ns);
+    t->on_answer(t->ud, e->ns, res->failure);
 }
 
 static void ask(struct entry *e)

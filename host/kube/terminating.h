@@ -9,9 +9,10 @@
 
 struct terminating;
 
-// on_answer: something is known of `ns` that was asked for, or could not be found out.
-struct terminating *terminating_new(struct client *client, void (*on_answer)(void *ud, const char *ns),
-                                    void *ud);
+// on_answer: the question about `ns` was answered; failure: why not, or NULL.
+struct terminating *
+terminating_new(struct client *client,
+                void (*on_answer)(void *ud, const char *ns, const struct api_status *failure), void *ud);
 void terminating_free(struct terminating *t); // cancels
 
 enum terminating_answer {

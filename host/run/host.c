@@ -40,6 +40,7 @@ struct host {
     struct call *namespace_call;
     struct loop_timer *namespace_timer;
     bool namespace_missing, discovered, stopping, fatal;
+    bool told_forbidden;   // namespaces can not be read
     struct err last_error; // of discovery, said once
     void (*on_stopped)(void *ud);
     void *stopped_ud;
@@ -217,11 +218,18 @@ static void tell_namespace(void *ns, struct controller *c)
 }
 
 // Something is known of a namespace that may be going away.
-static void on_namespace_answer(void *ud, const char *ns)
+static void on_namespace_answer(void *ud, const char *ns, const struct api_status *failure)
 {
     struct host *h = ud;
     if (h->stopping)
         return;
+    if (failure != NULL && failure->http == 403 && !h->told_forbidden) {
+        log_warn("namespaces can not be read", F_STR("error", failure->err.text),
+                 F_STR("change",
+                       "grant the host `get` on namespaces: without it a namespace that is being deleted "
+                       "may wait for finalizers of scripts that can not finish"));
+        h->told_forbidden = true;
+    }
     scripts_each(h->scripts, tell_namespace, (void *)ns);
     leftovers_on_namespace(h->leftovers);
 }

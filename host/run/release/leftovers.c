@@ -62,6 +62,7 @@ struct leftovers {
     struct resource resource;
     struct held *held; // of the page, to be let go
     bool looking;      // at the inventories
+    bool again;        // once more, soon: something has changed meanwhile
 };
 
 static void look(void *ud);
@@ -127,6 +128,7 @@ void leftovers_free(struct leftovers *l)
 
 void leftovers_look(struct leftovers *l)
 {
+    l->again = l->looking;
     if (!l->looking)
         loop_timer_start(l->timer, SOON_MS);
 }
@@ -322,7 +324,8 @@ static void end_count(struct leftovers *l)
 static void end_look(struct leftovers *l)
 {
     l->looking = false;
-    loop_timer_start(l->timer, random_jitter_ms(&l->random, PERIOD_MS, 0.1));
+    loop_timer_start(l->timer, l->again ? SOON_MS : random_jitter_ms(&l->random, PERIOD_MS, 0.1));
+    l->again = false;
     if (!STAILQ_EMPTY(&l->told))
         loop_timer_start(l->watch, WATCH_MS);
 }
