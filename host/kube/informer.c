@@ -263,6 +263,11 @@ struct store *informer_store(struct informer *i)
     return i->store;
 }
 
+bool informer_is_listing(const struct informer *i)
+{
+    return i->watch != NULL && watch_is_listing(i->watch);
+}
+
 void informer_relist(struct informer *i)
 {
     if (i->watch != NULL)

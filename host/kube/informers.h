@@ -99,6 +99,8 @@ enum informer_answer informers_find_all(struct informers *s, const struct inform
 const struct informer_scope *informer_scope(const struct informer *i);
 struct store *informer_store(struct informer *i);
 enum informer_answer informer_state(const struct informer *i, struct err *e);
+// Is its store being brought up to date by a list? What happened in between is not told one by one then.
+bool informer_is_listing(const struct informer *i);
 void informer_relist(struct informer *i);
 bool informers_all_synced(
     const struct informers *s); // no use waits for a first list (forbidden and unknown ones do not count)

@@ -187,6 +187,11 @@ void watch_free(struct watch *w)
     free(w);
 }
 
+bool watch_is_listing(const struct watch *w)
+{
+    return w->need_list;
+}
+
 // From a later turn: it may be called from inside on_event.
 void watch_relist(struct watch *w)
 {

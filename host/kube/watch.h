@@ -60,6 +60,7 @@ uint64_t watch_last_activity_ms(const struct watch *w);    // loop time of the l
 uint64_t watch_relists(const struct watch *w);             // how many lists were begun
 uint64_t watch_skipped(const struct watch *w);             // objects of the server that could not be read
 bool watch_list_refused(const struct watch *w); // the server does not send lists by watch: a hint for others
+bool watch_is_listing(const struct watch *w);   // or a list comes next
 // A consistent list now (own writes did not show up in time); nothing if one is under way; in a back-off:
 // when it ends. From inside on_event, too.
 void watch_relist(struct watch *w);

@@ -97,7 +97,10 @@ static void on_change(void *ud, struct informer *informer, struct object *old, s
     }
     if (new == NULL)
         learned_forget(h->learned, object_uid(old));
-    struct change x = {h, informer, old, new, own_writes_is_echo(applier_own_writes(h->applier), old, new)};
+    bool echo =
+        own_writes_is_echo(applier_own_writes(h->applier), old, new) &&
+        !informer_is_listing(informer); // others may have written before ours, or after the last one told
+    struct change x = {h, informer, old, new, echo};
     deps_on_change(h->deps, informer, old, new);
     scripts_each(h->scripts, tell_controller, &x);
     if (h->config_maps != NULL && informer_use_get(h->config_maps) == informer)

@@ -18,13 +18,16 @@ struct wait { // one waiter waits for one entry
 };
 LIST_HEAD(waits, wait);
 
+enum { VERSIONS_MAX = 16 }; // of an object that are kept apart; with more somebody else writes, too
+
 struct entry {
     char *id; // of id_len bytes, see id_of
     size_t id_len;
     unsigned in_flight;
-    char *written; // resourceVersion of our last answered write, "" to vanish, or NULL
-    char *seen;    // resourceVersion of the last change that came while a write was in flight, "" for a
-                   // deletion, or NULL
+    char *written;      // resourceVersion of our newest answered write, "" to vanish, or NULL
+    struct strset ours; // resourceVersions of all of them
+    struct strset seen; // of changes that came while a write was in flight, "" for a deletion
+    bool crowded;       // there were more of those
     struct waits waits;
     UT_hash_handle hh;
 };
@@ -89,7 +92,8 @@ static void entry_free(struct own_writes *w, struct entry *e)
     }
     free(e->id);
     free(e->written);
-    free(e->seen);
+    strset_fini(&e->ours);
+    strset_fini(&e->seen);
     free(e);
 }
 
@@ -116,6 +120,8 @@ void own_writes_begin(struct own_writes *w, const struct gvk *gvk, const char *n
         e = xcalloc(1, sizeof *e);
         e->id = xmemdup(id->data, id->len);
         e->id_len = id->len;
+        strset_init(&e->ours);
+        strset_init(&e->seen);
         LIST_INIT(&e->waits);
         HASH_ADD_KEYPTR(hh, w->entries, e->id, e->id_len, e);
     }
@@ -140,26 +146,61 @@ static bool shows(const char *seen, const char *written)
     return str_eq(seen, written);
 }
 
+// Answers of writes that were in flight together come in any order.
+static void note_written(struct entry *e, const char *rv)
+{
+    int order;
+    if (e->ours.count < VERSIONS_MAX)
+        strset_add(&e->ours, rv);
+    if (e->written != NULL && object_rv_compare(rv, e->written, &order) && order < 0)
+        return;
+    free(e->written);
+    e->written = xstrdup(rv);
+}
+
+static void note_seen(struct entry *e, const char *rv)
+{
+    if (strset_has(&e->seen, rv))
+        return; // by another store
+    e->crowded |= e->seen.count == VERSIONS_MAX;
+    if (e->seen.count < VERSIONS_MAX)
+        strset_add(&e->seen, rv);
+}
+
+static bool was_shown(const struct entry *e)
+{
+    for (size_t i = 0; i < e->seen.count; i++)
+        if (shows(e->seen.items[i], e->written))
+            return true;
+    return false;
+}
+
+static bool saw_others(const struct entry *e)
+{
+    for (size_t i = 0; i < e->seen.count; i++)
+        if (!strset_has(&e->ours, e->seen.items[i]))
+            return true;
+    return e->crowded;
+}
+
 bool own_writes_end(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name,
                     const char *rv)
 {
     struct entry *e = find(w, gvk, ns, name);
     if (e == NULL || e->in_flight == 0)
         return false;
-    e->in_flight--;
-    if (rv != NULL) {
-        free(e->written);
-        e->written = xstrdup(rv);
-    }
-    if (e->in_flight > 0)
+    if (rv != NULL)
+        note_written(e, rv);
+    if (--e->in_flight > 0)
         return false;
-    bool foreign = e->seen != NULL && (e->written == NULL || !str_eq(e->seen, e->written));
-    if (e->written == NULL || (e->seen != NULL && shows(e->seen, e->written)))
+    bool foreign = saw_others(e);
+    if (e->written == NULL || was_shown(e)) {
         entry_free(w, e);
-    else if (e->seen != NULL) {
-        free(e->seen);
-        e->seen = NULL;
+        return foreign;
     }
+    strset_fini(&e->seen);
+    strset_init(&e->seen);
+    e->crowded = false;
     return foreign;
 }
 
@@ -179,11 +220,10 @@ bool own_writes_is_echo(struct own_writes *w, const struct object *old, const st
         return false;
     const char *rv = new != NULL ? object_resource_version(new) : "";
     if (e->in_flight > 0) {
-        free(e->seen);
-        e->seen = xstrdup(rv);
+        note_seen(e, rv);
         return true;
     }
-    bool echo = str_eq(rv, e->written);
+    bool echo = strset_has(&e->ours, rv);
     if (shows(rv, e->written))
         entry_free(w, e);
     return echo;

@@ -1,5 +1,6 @@
 // Echoes of our own writes, in every order in which answer and watch event can come.
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,6 +86,52 @@ static void foreign_change_while_in_flight(void **unused)
     own_writes_free(w);
 }
 
+// It came before ours was carried out, and both before the answer.
+static void foreign_change_before_ours(void **unused)
+{
+    (void)unused;
+    struct own_writes *w = own_writes_new();
+    own_writes_begin(w, config_map(), "ns", "a", NULL);
+    assert_true(comes(w, "6"));
+    assert_true(comes(w, "7"));
+    assert_true(own_writes_end(w, config_map(), "ns", "a", "7"));
+    assert_false(comes(w, "8")); // ours was shown
+    own_writes_begin(w, config_map(), "ns", "a", NULL);
+    for (int i = 0; i < 100; i++) { // it is a busy object
+        char rv[8];
+        snprintf(rv, sizeof rv, "%d", 100 + i);
+        assert_true(comes(w, rv));
+    }
+    assert_true(own_writes_end(w, config_map(), "ns", "a", "99"));
+    own_writes_free(w);
+}
+
+// Two writes of ours to one object, answered in the other order: each is an echo, and both are waited for.
+static void two_at_once(void **unused)
+{
+    int seen = 0;
+    (void)unused;
+    struct own_writes *w = own_writes_new();
+    struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
+    own_writes_begin(w, config_map(), "ns", "a", x);
+    own_writes_begin(w, config_map(), "ns", "a", x);
+    assert_false(own_writes_end(w, config_map(), "ns", "a", "8"));
+    assert_false(own_writes_end(w, config_map(), "ns", "a", "7"));
+    own_waiter_arm(x);
+    assert_true(comes(w, "7"));
+    assert_int_equal(seen, 0);
+    assert_true(comes(w, "8"));
+    assert_int_equal(seen, 1);
+    own_writes_begin(w, config_map(), "ns", "a", NULL);
+    own_writes_begin(w, config_map(), "ns", "a", NULL);
+    assert_true(comes(w, "9"));
+    assert_true(comes(w, "10"));
+    assert_false(own_writes_end(w, config_map(), "ns", "a", "9"));
+    assert_false(own_writes_end(w, config_map(), "ns", "a", "10")); // both ours: nothing is to be looked at
+    own_waiter_free(x);
+    own_writes_free(w);
+}
+
 static void coalesced_echo_is_foreign(void **unused)
 {
     int seen = 0;
@@ -134,6 +181,8 @@ int main(void)
         cmocka_unit_test(answer_then_echo),
         cmocka_unit_test(echo_then_answer),
         cmocka_unit_test(foreign_change_while_in_flight),
+        cmocka_unit_test(foreign_change_before_ours),
+        cmocka_unit_test(two_at_once),
         cmocka_unit_test(coalesced_echo_is_foreign),
         cmocka_unit_test(deletion),
         cmocka_unit_test(no_change_has_no_echo),
