@@ -21,7 +21,7 @@ static const struct allowed {
 } allowed[] = {
     {"", "_VERSION", KEEP},
     {"", "assert", KEEP},
-    {"", "error", KEEP},
+    {"", "error", base_lib_error},
     {"", "getmetatable", KEEP},
     {"", "ipairs", KEEP},
     {"", "next", order_next},

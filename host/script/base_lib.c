@@ -8,6 +8,8 @@
 #include "script/convert.h"
 #include "script/sandbox.h"
 
+enum { ERROR_LEVELS_MAX = 1000000 }; // more than the stack has
+
 static void check_table(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -117,6 +119,29 @@ int base_lib_tostring(lua_State *L)
         lua_pushstring(L, luaL_typename(L, 1)); // nil; an address would differ from run to run
     }
     return 1;
+}
+
+static int bad_level(lua_State *L)
+{
+    return luaL_error(L, "bad argument #2 to 'error' (number expected, got %s)", lua_tostring(L, 1));
+}
+
+int base_lib_error(lua_State *L)
+{
+    if (!lua_isnoneornil(L, 2) && !lua_isnumber(L, 2)) {
+        // By another function: an error of `error` itself has the place that the script gave it (sandbox.c).
+        lua_pushcfunction(L, bad_level);
+        lua_pushstring(L, luaL_typename(L, 2));
+        lua_call(L, 1, 0);
+    }
+    lua_Number level = luaL_optnumber(L, 2, 1);
+    lua_settop(L, 1);
+    if (lua_isstring(L, 1) && level >= 1) {
+        luaL_where(L, level < ERROR_LEVELS_MAX ? (int)level : ERROR_LEVELS_MAX);
+        lua_insert(L, 1);
+        lua_concat(L, 2);
+    }
+    return lua_error(L);
 }
 
 int base_lib_pcall(lua_State *L)

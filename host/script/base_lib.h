@@ -7,6 +7,7 @@
 // The text of a number as tostring has it: a whole one with all its digits, where LuaJIT rounds to 14.
 void base_lib_push_number(lua_State *L, lua_Number n);
 
+int base_lib_error(lua_State *L);  // a level that is none has the script's line, too
 int base_lib_pcall(lua_State *L);  // catches no stop of the pass
 int base_lib_rawget(lua_State *L); // these four make lazy tables whole first
 int base_lib_rawlen(lua_State *L);

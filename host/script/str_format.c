@@ -152,6 +152,15 @@ static void add_quoted(struct str_build *b, int arg)
     str_build_add(b, "\"", 1);
 }
 
+// A byte that can not be shown as Lua writes it in a text.
+static void raise_unknown(lua_State *L, unsigned char letter)
+{
+    if (letter > ' ' && letter < 127)
+        luaL_error(L, "string.format: unknown directive '%%%c'", letter);
+    else
+        luaL_error(L, "string.format: unknown directive '%%\\%d'", letter);
+}
+
 static void add_directive(struct str_build *b, struct spec *s, int arg)
 {
     switch (s->letter) {
@@ -182,7 +191,7 @@ static void add_directive(struct str_build *b, struct spec *s, int arg)
         add_string(b, s, arg);
         break;
     default:
-        luaL_error(b->L, "string.format: unknown directive '%%%c'", s->letter);
+        raise_unknown(b->L, (unsigned char)s->letter);
     }
 }
 

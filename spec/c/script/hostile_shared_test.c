@@ -88,7 +88,8 @@ static const struct hostile hostile[] = {
      "new() .. new() end return new() .. 'a' .. 'b' .. 'c'"},
     {"metatable of its own metatable", RAISED("t.lua:2: loop in gettable"),
      "local m = {} setmetatable(m, m) m.__index = m m.__newindex = m return {status = {x = m.y}}"},
-    {"tostring that is no function", RAISED("bad argument #2 to '?' (number expected, got table)"),
+    {"tostring that is no function",
+     RAISED("t.lua:2: bad argument #2 to 'error' (number expected, got table)"),
      "tostring(setmetatable({}, {__tostring = setmetatable({}, {__call = error})}))"},
     {"metatable that hides itself", OK("{\"status\":{\"x\":\"table\"}}"),
      "local t = setmetatable({}, {__metatable = setmetatable({}, {__index = error})}) return {status = {x = "
