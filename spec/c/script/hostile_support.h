@@ -8,13 +8,15 @@
 #include <unistd.h>
 
 #include "script/script_support.h"
+#include "script/witness.h"
 
 enum {
     STACK_BYTES = 1024 * 1024,
     CPU_US = 100000,
     // CPU time of the thread beyond the budget until a script is stopped: time that others have the processor
-    // is not the script's. overrun_test.c looks at the wall's clock.
+    // is not the script's, nor the watchdog's (witness.h). overrun_test.c looks at the wall's clock.
     LATE_US = 50000,
+    TRIES = 3,                      // what others do with caches and memory makes one pass longer, not each
     PATIENT_US = 20000000,          // a budget that none needs that ends for another reason
     ALIVE_MAX = 8 * 1024 * 1024,    // of the arena between passes
     HEAP_LEFT_MAX = 32 * 1024,      // of all of them together, when the threads are gone
@@ -104,7 +106,20 @@ static inline bool says(const struct hostile *h, const struct pass_output *out)
     return out->err.text[0] != '\0' && strstr(out->err.text, h->says) != NULL;
 }
 
-static inline void run_hostile(struct pass_runner *r, const struct hostile *h, struct outcome *ret)
+// Runs it within CPU_US. How late it ended, in us, but for what the watchdog may have waited for a processor.
+static inline uint64_t run_timed(struct pass_runner *r, struct witness *witness, const struct program *p,
+                                 struct pass_output *ret)
+{
+    struct fake_world w = {0};
+    struct witness_pass watched;
+    witness_begin(witness, &watched, CPU_US);
+    support_run(r, p, &w, &(struct pass_limits){.cpu_us = CPU_US}, ret);
+    uint64_t allowed = CPU_US + witness_end(witness, &watched);
+    return ret->cpu_us > allowed ? ret->cpu_us - allowed : 0;
+}
+
+static inline void run_hostile(struct pass_runner *r, struct witness *witness, const struct hostile *h,
+                               struct outcome *ret)
 {
     struct program *p = hostile_program(h);
     struct fake_world w = {0};
@@ -113,10 +128,14 @@ static inline void run_hostile(struct pass_runner *r, const struct hostile *h, s
         snprintf(ret->problem, sizeof(ret->problem), "%s: does not load", h->name);
         return;
     }
-    support_run(r, p, &w, &(struct pass_limits){.cpu_us = CPU_US}, &out);
-    if (out.cpu_us > CPU_US + LATE_US)
-        snprintf(ret->problem, sizeof(ret->problem), "%s: took %llu us", h->name,
-                 (unsigned long long)out.cpu_us);
+    uint64_t late = run_timed(r, witness, p, &out);
+    for (int tries = 1; tries < TRIES && late > LATE_US; tries++) {
+        pass_output_fini(&out);
+        late = run_timed(r, witness, p, &out);
+    }
+    if (late > LATE_US)
+        snprintf(ret->problem, sizeof(ret->problem), "%s: ended %llu us late, %d times", h->name,
+                 (unsigned long long)late, TRIES);
     if (out.end == PASS_DEADLINE && h->end != PASS_DEADLINE && h->end != ANY_END) {
         pass_output_fini(&out);
         support_run(r, p, &w, &(struct pass_limits){.cpu_us = PATIENT_US}, &out);
@@ -144,6 +163,7 @@ static inline size_t run_good(struct pass_runner *r, const struct program *p)
 
 struct batch {
     struct watchdog *w;
+    struct witness *witness;
     const struct hostile *hostile;
     int count;
     struct outcome *outcomes;
@@ -157,7 +177,7 @@ static inline void *run_batch(void *arg)
     struct program *good = support_program("local t = {1, 2, 3} return {status = {n = #t}}");
     size_t before = run_good(r, good);
     for (int i = b->first; i < b->count; i += b->step) {
-        run_hostile(r, &b->hostile[i], &b->outcomes[i]);
+        run_hostile(r, b->witness, &b->hostile[i], &b->outcomes[i]);
         size_t after = run_good(r, good);
         if (before == 0 || after != before)
             snprintf(b->outcomes[i].problem, sizeof(b->outcomes[i].problem),
@@ -173,18 +193,20 @@ static inline void hostile_run_batches(const struct hostile *hostile, int count,
 {
     enum { WORKERS = 2 };
     struct watchdog *w = watchdog_new();
+    struct witness *witness = witness_new();
     pthread_attr_t attr;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     pthread_t threads[WORKERS];
     struct batch batches[WORKERS];
     for (int i = 0; i < WORKERS; i++) {
-        batches[i] = (struct batch){w, hostile, count, outcomes, i, WORKERS};
+        batches[i] = (struct batch){w, witness, hostile, count, outcomes, i, WORKERS};
         assert_int_equal(pthread_create(&threads[i], &attr, run_batch, &batches[i]), 0);
     }
     for (int i = 0; i < WORKERS; i++)
         pthread_join(threads[i], NULL);
     pthread_attr_destroy(&attr);
+    witness_free(witness);
     watchdog_free(w);
 }
 
