@@ -10,10 +10,9 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/hash_table.h"
 #include "base/strset.h"
 
 enum { LABELS_MAX = 6, SERIES_MAX = 10000, VALUE_MAX_BYTES = 512 };

@@ -4,10 +4,9 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/hash_table.h"
 #include "data/json.h"
 
 enum {

@@ -3,11 +3,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <sys/queue.h>
-#include <uthash.h>
 
 #include "base/alloc.h"
+#include "base/hash_table.h"
 #include "base/random.h"
 #include "base/strset.h"
 #include "kube/discovery_parse.h"

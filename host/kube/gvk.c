@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
+#include "base/hash_table.h"
 
 enum {
     GVK_MAX = 20000,

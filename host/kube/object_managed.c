@@ -13,7 +13,7 @@
 
 #define uthash_malloc(size) xmalloc(size)
 #define uthash_free(p, size) free(p)
-#include <uthash.h>
+#include "base/hash_table.h"
 
 enum { MANAGED_MAX = 4 << 20 };
 

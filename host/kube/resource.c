@@ -3,9 +3,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
+#include "base/hash_table.h"
 
 enum { INTERN_MAX = 40000 };
 

@@ -1,10 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/hash_table.h"
 #include "base/strset.h"
 #include "data/json_write.h"
 #include "kube/schema_impl.h"

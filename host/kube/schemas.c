@@ -5,9 +5,8 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
+#include "base/hash_table.h"
 #include "base/strset.h"
 #include "kube/refusals.h"
 

@@ -17,7 +17,7 @@
 
 #define uthash_malloc(size) xmalloc(size)
 #define uthash_free(p, size) free(p)
-#include <uthash.h>
+#include "base/hash_table.h"
 
 struct old_version {
     STAILQ_ENTRY(old_version) superseded;

@@ -218,6 +218,11 @@ void budget_free(struct budget *b)
     free(b);
 }
 
+bool budget_is_inline(const struct budget *b)
+{
+    return b->w == NULL;
+}
+
 void budget_set_hook(struct budget *b, void (*hook)(struct lua_State *L, struct lua_Debug *ar))
 {
     b->hook = hook;

@@ -19,6 +19,7 @@ void watchdog_on_stuck(struct watchdog *w, void (*fn)(void *ud, struct budget *b
 struct budget *
 budget_new(struct watchdog *w); // NULL: inline mode, counts instructions. Called by the worker's own thread
 void budget_free(struct budget *b); // by the same thread
+bool budget_is_inline(const struct budget *b);
 
 struct lua_State;
 struct lua_Debug;

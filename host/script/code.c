@@ -7,20 +7,67 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/buf.h"
 #include "script/bundle.h"
 
-enum { CODE_BYTES_MAX = 64 * 1024 * 1024, BUNDLE_MAX = 64 };
+enum {
+    CODE_BYTES_MAX = 64 * 1024 * 1024,
+    PIECE = 1024, // of source between two looks at the limits: some programs take the parser quadratic time
+    BUNDLE_MAX = 64,
+};
 
 struct source {
-    const char *text;
-    size_t len;
     const char *chunk;
+    const char *text; // what is left of it
+    size_t len;
+    uint64_t end_us;  // of the thread's CPU time
+    size_t memory;    // of the state
+    const char *over; // the limit that was passed, or NULL
     struct buf *out;
 };
+
+static uint64_t cpu_now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+static void *allocate(void *ud, void *p, size_t old, size_t n)
+{
+    struct source *s = ud;
+    if (n == 0) {
+        free(p);
+        s->memory -= old;
+        return NULL;
+    }
+    void *moved = realloc(p, n);
+    s->memory += moved != NULL ? n - old : 0;
+    return moved;
+}
+
+// Gives the parser the next piece.
+static const char *read_piece(lua_State *L, void *ud, size_t *ret_len)
+{
+    struct source *s = ud;
+    const char *piece = s->text;
+    if (cpu_now_us() > s->end_us)
+        s->over = "CPU time";
+    else if (s->memory > CODE_MEMORY_MAX)
+        s->over = "memory";
+    if (s->over != NULL) {
+        lua_pushnil(L);
+        lua_error(L);
+    }
+    *ret_len = s->len < PIECE ? s->len : PIECE;
+    s->text += *ret_len;
+    s->len -= *ret_len;
+    return piece;
+}
 
 static int write_bytes(lua_State *L, const void *p, size_t n, void *ud)
 {
@@ -41,10 +88,10 @@ static bool has_c_number(lua_State *L)
 
 static int compile_protected(lua_State *L)
 {
-    const struct source *s = lua_touserdata(L, 1);
+    struct source *s = lua_touserdata(L, 1);
     lua_newtable(L);
     lua_setfield(L, LUA_REGISTRYINDEX, "_LOADED");
-    if (luaL_loadbufferx(L, s->text, s->len, s->chunk, "t") != 0)
+    if (lua_loadx(L, read_piece, s, s->chunk, "t") != 0)
         return lua_error(L);
     if (has_c_number(L))
         return luaL_error(L,
@@ -57,31 +104,48 @@ static int compile_protected(lua_State *L)
     return 0;
 }
 
-int code_compile(const char *name, const char *text, size_t len, struct code *ret, struct err *e)
+// What the parser said, or the limit that it would have passed.
+static int refuse(lua_State *L, const char *name, const struct source *s, struct err *e)
+{
+    if (s->over != NULL)
+        return err_set(e, ERR_LIMIT,
+                       "%s: compiling it takes more %s than a script may use: make the file, and the longest "
+                       "of its expressions and functions, smaller",
+                       name, s->over);
+    const char *message = lua_tostring(L, -1);
+    return err_set(e, ERR_PARSE, "%s", message != NULL ? message : "does not compile");
+}
+
+int code_compile(const char *name, const char *text, size_t len, uint64_t *cpu_us, struct code *ret,
+                 struct err *e)
 {
     if (len > CODE_SOURCE_MAX)
         return err_set(e, ERR_LIMIT, "%s: %zu bytes of source, at most %d are allowed", name, len,
                        CODE_SOURCE_MAX);
     if (len > 0 && text[0] == '\033')
         return err_set(e, ERR_PARSE, "%s:1: this is bytecode; only source text is accepted", name);
-    lua_State *L = luaL_newstate();
-    if (L == NULL)
-        return err_set(e, ERR_LIMIT, "%s: out of memory while compiling", name);
     struct buf out;
     buf_init(&out, CODE_BYTES_MAX);
     char *chunk = xasprintf("=%s", name);
-    struct source s = {text, len, chunk, &out};
+    uint64_t start_us = cpu_now_us();
+    struct source s = {.chunk = chunk, .text = text, .len = len, .end_us = start_us + *cpu_us, .out = &out};
+    lua_State *L = lua_newstate(allocate, &s);
+    if (L == NULL) {
+        free(chunk);
+        return err_set(e, ERR_LIMIT, "%s: out of memory while compiling", name);
+    }
     int r = 0;
     if (lua_cpcall(L, compile_protected, &s) != 0) {
-        const char *message = lua_tostring(L, -1);
-        r = err_set(e, ERR_PARSE, "%s", message != NULL ? message : "does not compile");
+        r = refuse(L, name, &s, e);
         buf_fini(&out);
     } else {
         ret->name = xstrdup(name);
         ret->bytes = buf_take(&out, &ret->len);
     }
-    free(chunk);
     lua_close(L);
+    free(chunk);
+    uint64_t used_us = cpu_now_us() - start_us;
+    *cpu_us -= used_us < *cpu_us ? used_us : *cpu_us;
     return r;
 }
 
@@ -129,8 +193,9 @@ const struct code *code_bundled(const char *module)
     const struct code *c = find_bundled(name);
     if (c == NULL) {
         struct err e;
+        uint64_t cpu_us = UINT64_MAX / 2;
         ASSERT(bundled_count < BUNDLE_MAX);
-        ASSERT(code_compile(name, f->text, f->len, &bundled[bundled_count], &e) == 0);
+        ASSERT(code_compile(name, f->text, f->len, &cpu_us, &bundled[bundled_count], &e) == 0);
         c = &bundled[bundled_count++];
     }
     pthread_mutex_unlock(&bundled_lock);

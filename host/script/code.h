@@ -3,10 +3,15 @@
 #define SCRIPT_CODE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/err.h"
 
-enum { CODE_SOURCE_MAX = 4 * 1024 * 1024 };
+enum {
+    CODE_SOURCE_MAX = 4 * 1024 * 1024,
+    CODE_CPU_US = 1000 * 1000, // for the files of a bundle together: a megabyte of plain code takes a tenth
+    CODE_MEMORY_MAX = 64 * 1024 * 1024, // for one file, about: looked at between two pieces of it
+};
 
 struct code {
     char *name; // what errors show
@@ -14,9 +19,10 @@ struct code {
     size_t len;
 };
 
-// Compiles source text. 0; -ERR_PARSE with file:line (bytecode, a syntax error, a number literal that would
-// be a C type); -ERR_LIMIT.
-int code_compile(const char *name, const char *text, size_t len, struct code *ret, struct err *e);
+// Compiles source text within *cpu_us of this thread's CPU time and takes off what it used. 0; -ERR_PARSE
+// with file:line (bytecode, a syntax error, a number literal that would be a C type); -ERR_LIMIT.
+int code_compile(const char *name, const char *text, size_t len, uint64_t *cpu_us, struct code *ret,
+                 struct err *e);
 void code_fini(struct code *c);
 
 struct lua_State;

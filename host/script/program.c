@@ -36,6 +36,7 @@ struct program_files {
     size_t count;
     const struct lua_file **sorted; // by name
     const struct err *err;          // the first one's that does not compile, or NULL
+    uint64_t cpu_left_us;           // of CODE_CPU_US
     struct text *texts;             // sorted by name
     size_t text_count;
 };
@@ -133,9 +134,10 @@ static int check_file_name(const char *name, struct err *e)
 int program_check(const struct program_file *f, struct err *e)
 {
     struct code code;
+    uint64_t cpu_us = CODE_CPU_US;
     int r = check_file_name(f->name, e);
     if (r == 0)
-        r = code_compile(f->name, f->text, f->len, &code, e);
+        r = code_compile(f->name, f->text, f->len, &cpu_us, &code, e);
     if (r < 0)
         return r;
     code_fini(&code);
@@ -149,7 +151,7 @@ static void compile(struct program_files *f, const struct program_file *in, size
     struct err e;
     int r = check_file_name(in->name, &e);
     if (r == 0)
-        r = code_compile(in->name, in->text, in->len, &f->code[i], &e);
+        r = code_compile(in->name, in->text, in->len, &f->cpu_left_us, &f->code[i], &e);
     if (r == 0)
         return;
     f->lua[i].err = xmemdup(&e, sizeof(e));
@@ -188,6 +190,7 @@ struct program_files *program_files_new(const struct program_file *lua, size_t l
     struct program_files *f = xcalloc(1, sizeof(*f));
     atomic_init(&f->refs, 1);
     f->count = lua_count;
+    f->cpu_left_us = CODE_CPU_US;
     f->code = xcalloc(lua_count + 1, sizeof(*f->code));
     f->lua = xcalloc(lua_count + 1, sizeof(*f->lua));
     f->sorted = xcalloc(lua_count + 1, sizeof(*f->sorted));
@@ -198,6 +201,11 @@ struct program_files *program_files_new(const struct program_file *lua, size_t l
     qsort(f->sorted, lua_count, sizeof(*f->sorted), by_file_name);
     keep_texts(f, texts, text_count);
     return f;
+}
+
+uint64_t program_files_cpu_us(const struct program_files *f)
+{
+    return CODE_CPU_US - f->cpu_left_us;
 }
 
 const char *program_text(const struct program *p, const char *name, size_t *ret_len)

@@ -62,11 +62,12 @@ struct program_options {
     size_t memory;   // 0: PROGRAM_MEMORY
 };
 
-// The files of a bundle, each compiled once, for all the programs among them. Immutable, refcounted, any
-// thread. What does not compile is an error of the programs made of it.
+// The files of a bundle, each compiled once, for all the programs among them, in CODE_CPU_US at most.
+// Immutable, refcounted, any thread. What does not compile is an error of the programs made of it.
 struct program_files *program_files_new(const struct program_file *lua, size_t lua_count,
                                         const struct program_file *texts, size_t text_count);
 void program_files_unref(struct program_files *f);
+uint64_t program_files_cpu_us(const struct program_files *f); // that compiling them took
 // The program whose main file is lua[main], as program_new. Its main chunk runs in `runner` (NULL: a place of
 // its own, with an instruction count for a budget) for at most cpu_us (0: 100 ms); *ret_cpu_us is what it
 // took, on failure too.

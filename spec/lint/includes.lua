@@ -17,7 +17,7 @@ local foreign = {
     { "^yyjson%.h$", "data/json.h", "data/json.c" },
     { "^event2/", "io/" },
     { "^openssl/", "data/digest.c", "io/tls.c", "io/server.c" },
-    { "^uthash%.h$", "" }, { "^utlist%.h$", "" }, { "^sys/queue%.h$", "" },
+    { "^uthash%.h$", "base/hash_table.h" }, { "^utlist%.h$", "" }, { "^sys/queue%.h$", "" },
 }
 
 -- The rooms of a layer that has any: each may include from those before it, and the layer's own files from all.

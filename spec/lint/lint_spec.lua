@@ -23,7 +23,7 @@ tidelock_layer(run LINKS base data io script)
 
     it("accepts the layers below, the C library and the libraries that have their place here", function()
         assert.same({}, problems("io/server.c", '#include "io/server.h"', '#include "base/err.h"', "#include <errno.h>",
-            "#include <event2/http.h>", "#include <openssl/ssl.h>", "#include <sys/queue.h>", "#include <uthash.h>"))
+            "#include <event2/http.h>", "#include <openssl/ssl.h>", "#include <sys/queue.h>"))
         assert.same({}, problems("script/state.c", "#include <lua.h>", "#include <lauxlib.h>"))
         assert.same({}, problems("cli/main.c", '#include "run/host.h"'))
     end)

@@ -4,10 +4,9 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/hash_table.h"
 #include "base/strset.h"
 
 struct wait { // one waiter waits for one entry

@@ -1,9 +1,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
+#include "base/hash_table.h"
 #include "base/strset.h"
 #include "run/controller/controller_internal.h"
 #include "run/workqueue/predicate.h"

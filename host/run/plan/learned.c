@@ -5,9 +5,8 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
+#include "base/hash_table.h"
 
 // What is known of one object: a fact for each manager of ours that writes it, so one or two.
 struct fact {

@@ -2,8 +2,7 @@
 #ifndef RUN_PLAN_PLAN_CHILD_H
 #define RUN_PLAN_PLAN_CHILD_H
 
-#include <uthash.h>
-
+#include "base/hash_table.h"
 #include "run/plan/desired.h"
 #include "run/plan/plan.h"
 

@@ -5,10 +5,9 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/hash_table.h"
 #include "base/log.h"
 #include "base/strset.h"
 #include "run/report/event_body.h"

@@ -5,10 +5,9 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/hash_table.h"
 #include "base/heap.h"
 
 // One key's place: waiting, in process, in process and dirty, delayed, or only remembered for its failures.

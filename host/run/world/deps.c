@@ -4,10 +4,9 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/hash_table.h"
 #include "base/strset.h"
 
 // One read of one key: member of its scope's bucket and of its key's list.
