@@ -214,6 +214,9 @@ static int on_event(struct reader *r, const yaml_event_t *ev)
 {
     struct yaml_builder *b = &r->builder;
     struct yaml_place at = place(r, ev->start_mark);
+    int err = yaml_build_go_on(b);
+    if (err < 0)
+        return err;
     switch (ev->type) {
     case YAML_DOCUMENT_START_EVENT:
         yaml_build_begin(b);
@@ -277,17 +280,13 @@ static int check_separators(const char *text, size_t n, size_t first_line, struc
     return 0;
 }
 
-struct memory {
-    size_t max, peak;
-};
-
-static void note_peak(struct memory *m, size_t peak)
+static void note_peak(struct yaml_limits *limits, size_t peak)
 {
-    if (peak > m->peak)
-        m->peak = peak;
+    if (peak > limits->took)
+        limits->took = peak;
 }
 
-static int read_yaml(const char *text, size_t n, size_t first_line, struct memory *memory,
+static int read_yaml(const char *text, size_t n, size_t first_line, struct yaml_limits *limits,
                      on_document_fn *on_document, void *ud, struct err *e)
 {
     int err = check_separators(text, n, first_line, e);
@@ -300,11 +299,11 @@ static int read_yaml(const char *text, size_t n, size_t first_line, struct memor
     size_t max = n > SIZE_MAX / 16 ? SIZE_MAX : n * 6 + SLACK; // an escape has six bytes at most
     r.scalar_max = max;
     buf_init(&r.scalar, max);
-    yaml_build_init(&r.builder, max, memory->max, e);
+    yaml_build_init(&r.builder, max, limits, e);
     err = yaml_build_hold(&r.builder, 0, (struct yaml_place){.line = first_line + 1, .column = 1});
     if (err == 0)
         err = read_stream(&r, on_document, ud);
-    note_peak(memory, r.builder.peak);
+    note_peak(limits, r.builder.peak);
     yaml_build_fini(&r.builder);
     buf_fini(&r.scalar);
     yaml_parser_delete(&r.parser);
@@ -356,7 +355,7 @@ static size_t json_length(const char *text, size_t n)
 
 // JSON objects one after another, with or without separators, are no YAML stream; files of them are common.
 // Reads those at the start; *ret_at is where something else begins.
-static int read_json(const char *text, size_t n, struct memory *memory, size_t *ret_at, size_t *ret_line,
+static int read_json(const char *text, size_t n, struct yaml_limits *limits, size_t *ret_at, size_t *ret_line,
                      on_document_fn *on_document, void *ud, struct err *e)
 {
     size_t line = 0;
@@ -371,9 +370,9 @@ static int read_json(const char *text, size_t n, struct memory *memory, size_t *
         size_t took, used = json_length(text + begin, n - begin);
         if (used == 0)
             return 0;
-        int r = json_parse_within(text + begin, used, memory->max, &doc, &took, NULL);
-        note_peak(memory, took);
-        if (r < 0 && took > memory->max)
+        int r = json_parse_within(text + begin, used, limits->memory, &doc, &took, NULL);
+        note_peak(limits, took);
+        if (r < 0 && took > limits->memory)
             return err_set(e, ERR_LIMIT, "JSON: no memory for a document of %zu bytes", used);
         if (r < 0)
             return 0;
@@ -393,21 +392,20 @@ static int read_json(const char *text, size_t n, struct memory *memory, size_t *
     }
 }
 
-int yaml_to_json_within(const char *text, size_t n, size_t max, on_document_fn *on_document, void *ud,
-                        size_t *ret_memory, struct err *e)
+int yaml_to_json_within(const char *text, size_t n, struct yaml_limits *limits, on_document_fn *on_document,
+                        void *ud, struct err *e)
 {
     size_t at = 0;
     size_t line = 0;
-    struct memory memory = {.max = max};
-    int err = read_json(text, n, &memory, &at, &line, on_document, ud, e);
+    limits->took = 0;
+    int err = read_json(text, n, limits, &at, &line, on_document, ud, e);
     if (err == 0 && at < n)
-        err = read_yaml(text + at, n - at, line, &memory, on_document, ud, e);
-    *ret_memory = memory.peak;
+        err = read_yaml(text + at, n - at, line, limits, on_document, ud, e);
     return err;
 }
 
 int yaml_to_json(const char *text, size_t n, on_document_fn *on_document, void *ud, struct err *e)
 {
-    size_t memory;
-    return yaml_to_json_within(text, n, SIZE_MAX, on_document, ud, &memory, e);
+    struct yaml_limits none = {.memory = SIZE_MAX};
+    return yaml_to_json_within(text, n, &none, on_document, ud, e);
 }

@@ -2,7 +2,9 @@
 #ifndef DATA_YAML_H
 #define DATA_YAML_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -15,17 +17,25 @@ int yaml_to_json(const char *text, size_t n,
                  int (*on_document)(void *ud, const char *doc, size_t doc_len, size_t line, struct err *e),
                  void *ud, struct err *e);
 
-// The same with at most `max` bytes of memory, the callback's own not counted, nor what the parser holds of
-// the text (a few times one scalar). *ret_memory is the most it took; when it is more than `max`, what it
-// would have taken: the result is -ERR_LIMIT then.
-int yaml_to_json_within(const char *text, size_t n, size_t max,
+// The same within limits.
+struct yaml_limits {
+    size_t memory; // bytes, the callback's own not counted, nor what the parser holds of the text (a few
+                   // times one scalar)
+    bool (*is_over)(void *ud, uint64_t nodes); // asked after so many more nodes: shall it stop? Or NULL
+    void *ud;
+    size_t took; // out: the most memory that it took; more than `memory`: what it would have taken, the
+                 // result is -ERR_LIMIT then
+};
+// As yaml_to_json, or -ERR_CANCELED when is_over said so.
+int yaml_to_json_within(const char *text, size_t n, struct yaml_limits *limits,
                         int (*on_document)(void *ud, const char *doc, size_t doc_len, size_t line,
                                            struct err *e),
-                        void *ud, size_t *ret_memory, struct err *e);
+                        void *ud, struct err *e);
 
 // JSON text as block YAML (sorted as given), for messages and files people read.
 int yaml_from_json(const char *text, size_t n, struct buf *out, struct err *e);
-// The same with at most `max` bytes of memory beside the buffer's; *ret_memory as above.
+// The same with at most `max` bytes of memory beside the buffer's; *ret_memory is what it took, or would
+// have.
 int yaml_from_json_within(const char *text, size_t n, size_t max, struct buf *out, size_t *ret_memory,
                           struct err *e);
 

@@ -12,6 +12,7 @@
 enum {
     DEPTH_MAX = JSON_DEPTH_MAX,
     EXPAND_MAX = 16 << 20, // bytes copied for anchors, aliases and merges, in the whole stream
+    NODES_STEP = 64,       // nodes and merged members between two questions whether to go on
     NODE_COST = 64,        // of a key or an anchor beside its bytes: its place in the hash, malloc's own
 };
 
@@ -96,6 +97,15 @@ int yaml_build_hold(struct yaml_builder *b, size_t n, struct yaml_place at)
     return 0;
 }
 
+int yaml_build_go_on(struct yaml_builder *b)
+{
+    const struct yaml_limits *l = b->limits;
+    if (++b->nodes < NODES_STEP || l->is_over == NULL)
+        return 0;
+    b->nodes = 0;
+    return l->is_over(l->ud, NODES_STEP) ? err_set(b->e, ERR_CANCELED, "YAML: given up") : 0;
+}
+
 static void frame_fini(struct yaml_builder *b, struct yaml_frame *f)
 {
     b->held -= f->held;
@@ -125,10 +135,13 @@ static void anchors_clear(struct yaml_builder *b)
     }
 }
 
-void yaml_build_init(struct yaml_builder *b, size_t text_max, size_t max, struct err *e)
+void yaml_build_init(struct yaml_builder *b, size_t text_max, const struct yaml_limits *limits, struct err *e)
 {
-    *b = (struct yaml_builder){
-        .e = e, .text_max = text_max, .max = max, .held = DEPTH_MAX * sizeof(*b->frames)};
+    *b = (struct yaml_builder){.e = e,
+                               .text_max = text_max,
+                               .max = limits->memory,
+                               .limits = limits,
+                               .held = DEPTH_MAX * sizeof(*b->frames)};
     b->peak = b->held;
     size_t left = yaml_build_left(b);
     buf_init(&b->out, left < text_max ? left : text_max);
@@ -349,13 +362,16 @@ static int merge_members(struct yaml_builder *b, const json *object, struct yaml
 {
     for (struct json_iter i = json_iter(object); json_next(&i);) {
         struct json_writer key;
+        int err = yaml_build_go_on(b);
+        if (err < 0)
+            return err;
         buf_reset(&b->key);
         jw_init(&key, &b->key);
         jw_strn(&key, i.key, i.key_len);
         if (b->key.failed)
             return too_long(b, &b->key, at, "the key is too long");
         struct key *old;
-        int err = key_add(b, 0, at, &old);
+        err = key_add(b, 0, at, &old);
         if (err < 0)
             return err;
         if (old != NULL)

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "data/json_write.h"
+#include "data/yaml.h"
 
 // Where a node begins in the file, both from 1.
 struct yaml_place {
@@ -28,11 +29,14 @@ struct yaml_builder {
     size_t text_max;        // bytes of one document
     size_t max, held, peak; // memory: at most, beside `out` and `key`, the most so far
     size_t anchors_held;
+    const struct yaml_limits *limits;
+    unsigned nodes; // since limits->is_over was asked
     struct err *e;
 };
 
-// text_max: bytes of one document. max: memory; peak is more than that when it was not enough.
-void yaml_build_init(struct yaml_builder *b, size_t text_max, size_t max, struct err *e);
+// text_max: bytes of one document. peak is more than limits->memory when that was not enough.
+void yaml_build_init(struct yaml_builder *b, size_t text_max, const struct yaml_limits *limits,
+                     struct err *e);
 void yaml_build_fini(struct yaml_builder *b);
 void yaml_build_begin(struct yaml_builder *b); // a new document: its anchors are its own
 
@@ -46,6 +50,9 @@ int yaml_build_alias(struct yaml_builder *b, const char *name, struct yaml_place
 // Memory of the caller's counts too: -ERR_LIMIT when it is too much. And how much more may be taken.
 int yaml_build_hold(struct yaml_builder *b, size_t n, struct yaml_place at);
 size_t yaml_build_left(const struct yaml_builder *b);
+
+// Before a node: 0, or -ERR_CANCELED.
+int yaml_build_go_on(struct yaml_builder *b);
 
 bool yaml_build_wants_key(const struct yaml_builder *b); // is the next node a key?
 void yaml_build_merge(struct yaml_builder *b);           // it is "<<"

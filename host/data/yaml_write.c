@@ -101,7 +101,7 @@ static void add_scalar(struct buf *out, const json *v, int indent)
 
 static void add_members(struct buf *out, const json *v, int indent, bool in_sequence)
 {
-    for (struct json_iter i = json_iter(v); json_next(&i);) {
+    for (struct json_iter i = json_iter(v); !out->failed && json_next(&i);) {
         if (!(in_sequence && i.index == 0)) // the first stands behind the "- "
             add_indent(out, indent);
         bool is_long = json_is_long_key(i.key, i.key_len);
@@ -123,14 +123,17 @@ static void add_members(struct buf *out, const json *v, int indent, bool in_sequ
     }
 }
 
+// Once the text is too long nothing is done any more: indents alone could be a thousand times as long.
 static void add_value(struct buf *out, const json *v, int indent, bool in_sequence)
 {
+    if (out->failed)
+        return;
     if (json_count(v) == 0 && (json_is_object(v) || json_is_array(v))) {
         buf_add_str(out, json_is_object(v) ? "{}\n" : "[]\n");
     } else if (json_is_object(v)) {
         add_members(out, v, indent, in_sequence);
     } else if (json_is_array(v)) {
-        for (struct json_iter i = json_iter(v); json_next(&i);) {
+        for (struct json_iter i = json_iter(v); !out->failed && json_next(&i);) {
             if (!(in_sequence && i.index == 0))
                 add_indent(out, indent);
             buf_add_str(out, "- ");

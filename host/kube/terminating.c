@@ -3,9 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
+#include "base/hash_table.h"
 #include "base/strset.h"
 
 enum {

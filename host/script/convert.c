@@ -61,37 +61,53 @@ static bool has_metatable(lua_State *L, int idx, char *key)
 
 // --- JSON to Lua ---
 
-static void push_value(lua_State *L, const json *v, int array_metatable);
+struct pusher {
+    lua_State *L;
+    int array_metatable; // its index
+    unsigned work;       // values since the last look at the budget
+};
 
-static void push_array(lua_State *L, const json *v, int array_metatable)
+enum { WORK_STEP = 64 };
+
+static void push_value(struct pusher *p, const json *v);
+
+static void count_value(struct pusher *p)
 {
+    if (++p->work < WORK_STEP)
+        return;
+    p->work = 0;
+    sandbox_poll(p->L, WORK_STEP);
+}
+
+static void push_array(struct pusher *p, const json *v)
+{
+    lua_State *L = p->L;
     lua_createtable(L, (int)json_count(v), 0);
     for (struct json_iter i = json_iter(v); json_next(&i);) {
-        if (json_is_null(i.value))
-            convert_push_null(L);
-        else
-            push_value(L, i.value, array_metatable);
+        push_value(p, i.value);
         lua_rawseti(L, -2, (int)i.index + 1);
     }
-    lua_pushvalue(L, array_metatable);
+    lua_pushvalue(L, p->array_metatable);
     lua_setmetatable(L, -2);
 }
 
 // Fills the table at the top. The set of names with a null is made when there is one.
-static void fill_object(lua_State *L, const json *v, int array_metatable)
+static void fill_object(struct pusher *p, const json *v)
 {
+    lua_State *L = p->L;
     int table = lua_gettop(L);
     bool nulls = false;
     for (struct json_iter i = json_iter(v); json_next(&i);) {
         if (!json_is_null(i.value)) {
             lua_pushlstring(L, i.key, i.key_len);
-            push_value(L, i.value, array_metatable);
+            push_value(p, i.value);
             lua_rawset(L, table);
             continue;
         }
         if (!nulls)
             lua_newtable(L);
         nulls = true;
+        count_value(p);
         lua_pushlstring(L, i.key, i.key_len);
         lua_pushboolean(L, 1);
         lua_rawset(L, table + 1);
@@ -119,16 +135,18 @@ static void push_number(lua_State *L, const json *v)
 }
 
 // Recursion is bounded by JSON_DEPTH_MAX, which the parser checks.
-static void push_value(lua_State *L, const json *v, int array_metatable)
+static void push_value(struct pusher *p, const json *v)
 {
+    lua_State *L = p->L;
     luaL_checkstack(L, 8, "JSON nested too deep");
+    count_value(p);
     switch (yyjson_get_type((yyjson_val *)v)) {
     case YYJSON_TYPE_OBJ:
         lua_createtable(L, 0, (int)json_count(v));
-        fill_object(L, v, array_metatable);
+        fill_object(p, v);
         break;
     case YYJSON_TYPE_ARR:
-        push_array(L, v, array_metatable);
+        push_array(p, v);
         break;
     case YYJSON_TYPE_STR:
         lua_pushlstring(L, json_str(v), json_str_len(v));
@@ -144,11 +162,18 @@ static void push_value(lua_State *L, const json *v, int array_metatable)
     }
 }
 
-void convert_push(lua_State *L, const json *v)
+// The metatable of lists is pushed below what is made.
+static struct pusher begin_push(lua_State *L)
 {
     luaL_checkstack(L, 8, "JSON nested too deep");
     convert_push_array_metatable(L);
-    push_value(L, v, lua_gettop(L));
+    return (struct pusher){.L = L, .array_metatable = lua_gettop(L)};
+}
+
+void convert_push(lua_State *L, const json *v)
+{
+    struct pusher p = begin_push(L);
+    push_value(&p, v);
     lua_remove(L, -2);
 }
 
@@ -188,10 +213,9 @@ static void push_node(lua_State *L, void *ud)
         convert_push(L, v);
         return;
     }
-    luaL_checkstack(L, 8, "JSON nested too deep");
-    convert_push_array_metatable(L);
+    struct pusher p = begin_push(L);
     lua_pushvalue(L, 1);
-    fill_object(L, v, 2);
+    fill_object(&p, v);
 }
 
 static void free_doc(void *doc)

@@ -15,6 +15,7 @@
 #include "base/strset.h"
 #include "script/boxed.h"
 #include "script/convert_internal.h"
+#include "script/merge_sort.h"
 #include "script/native_quantity.h"
 #include "script/own.h"
 #include "script/sandbox.h"
@@ -40,10 +41,11 @@ struct encoder {
     const void *open[CONVERT_DEPTH_MAX]; // the tables around the value
     int depth;
     size_t work; // since the last look: values written, and their text
+    size_t compared;
 };
 
 enum { WORK_STEP = 64, WORK_BYTES = 256 }; // so many bytes of text count as a value
-enum { KEYS_MAX = 4 << 20, SHORT_SORT = 16 };
+enum { KEYS_MAX = 8 << 20 };               // those of the open tables, and half as many for sorting them
 
 static int fail(struct encoder *enc, enum err_code code, const struct value_path *path, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
@@ -78,19 +80,14 @@ static bool is_utf8(const char *s, size_t n)
 
 static int write_value(struct encoder *enc, const struct value_path *path);
 
-// The walk may be long (tables that are shared many times): now and then a count hook, which is how a pass is
-// stopped, gets its turn.
+// The walk may be long (tables that are shared many times).
 static void count_work(struct encoder *enc, size_t work)
 {
     enc->work += work;
     if (enc->work < WORK_STEP)
         return;
+    sandbox_poll(enc->L, enc->work);
     enc->work = 0;
-    lua_Hook hook = lua_gethook(enc->L);
-    if (hook == NULL || (lua_gethookmask(enc->L) & LUA_MASKCOUNT) == 0)
-        return;
-    lua_Debug at = {.event = LUA_HOOKCOUNT, .currentline = -1};
-    hook(enc->L, &at);
 }
 
 // --- what kind of table it is ---
@@ -134,16 +131,28 @@ static uint64_t prefix_of(const char *text, size_t len)
     return be64toh(prefix);
 }
 
+// Room for so many keys.
+static int reserve_keys(struct encoder *enc, size_t count)
+{
+    size_t cap = enc->key_cap > 0 ? enc->key_cap : 64;
+    while (cap < count)
+        cap *= 2;
+    size_t more = cap - enc->key_cap;
+    if (more == 0)
+        return 0;
+    if (cap > KEYS_MAX || more * sizeof(*enc->keys) > sandbox_memory_left(enc->L))
+        return -ERR_LIMIT;
+    sandbox_memory_add(enc->L, more * sizeof(*enc->keys));
+    enc->key_cap = cap;
+    enc->keys = xreallocarray(enc->keys, cap, sizeof(*enc->keys));
+    return 0;
+}
+
 static int add_key(struct encoder *enc, const char *text, size_t len)
 {
-    if (enc->key_count == enc->key_cap) {
-        size_t more = enc->key_cap > 0 ? enc->key_cap : 64;
-        if (enc->key_cap >= KEYS_MAX || more * sizeof(*enc->keys) > sandbox_memory_left(enc->L))
-            return -ERR_LIMIT;
-        sandbox_memory_add(enc->L, more * sizeof(*enc->keys));
-        enc->key_cap += more;
-        enc->keys = xreallocarray(enc->keys, enc->key_cap, sizeof(*enc->keys));
-    }
+    if (reserve_keys(enc, enc->key_count + 1) < 0)
+        return -ERR_LIMIT;
+    count_work(enc, 1);
     enc->keys[enc->key_count++] = (struct key){text, len, prefix_of(text, len)};
     return 0;
 }
@@ -163,6 +172,7 @@ static int measure(struct encoder *enc, const struct value_path *path, struct sh
             s.names++;
         } else {
             lua_Number n = lua_type(L, -2) == LUA_TNUMBER ? lua_tonumber(L, -2) : 0;
+            count_work(enc, 1);
             bool element = n >= 1 && n <= 0x1p53 && n == floor(n);
             if (!element)
                 note_odd_key(&s, L, -2);
@@ -231,24 +241,23 @@ static int write_array(struct encoder *enc, const struct value_path *path, size_
     return 0;
 }
 
-static int on_sort(const void *a, const void *b)
+static bool is_before(void *ud, const void *a, const void *b)
 {
-    return compare_keys(a, b);
+    struct encoder *enc = ud;
+    if (++enc->compared % WORK_STEP == 0)
+        sandbox_poll(enc->L, 0); // what it charges must not depend on the order of the hash
+    return compare_keys(a, b) < 0;
 }
 
-static void sort_keys(struct key *keys, size_t count)
+// Sorts the last keys.
+static int sort_keys(struct encoder *enc, size_t count)
 {
-    if (count > SHORT_SORT) {
-        qsort(keys, count, sizeof(*keys), on_sort);
-        return;
-    }
-    for (size_t i = 1; i < count; i++) {
-        struct key k = keys[i];
-        size_t j = i;
-        for (; j > 0 && compare_keys(&k, &keys[j - 1]) < 0; j--)
-            keys[j] = keys[j - 1];
-        keys[j] = k;
-    }
+    if (reserve_keys(enc, enc->key_count + count / 2 + 1) < 0)
+        return -ERR_LIMIT;
+    struct key *end = enc->keys + enc->key_count;
+    struct merge_sort by_text = {sizeof(*end), is_before, enc, (char *)end};
+    merge_sort(&by_text, (char *)(end - count), count);
+    return 0;
 }
 
 // Adds the names whose null was read and that have no value now: the metatable of the table at the top knows
@@ -302,15 +311,14 @@ static int write_member(struct encoder *enc, const struct value_path *path, cons
 static int write_object(struct encoder *enc, const struct value_path *path, size_t start,
                         const void *metatable)
 {
-    if (metatable != NULL && collect_nulls(enc) < 0)
-        return fail(enc, ERR_LIMIT, path, "has more keys than there is memory for");
+    int r = metatable != NULL ? collect_nulls(enc) : 0;
     size_t count = enc->key_count - start;
-    if (count > 0)
-        sort_keys(enc->keys + start, count);
+    if (r < 0 || sort_keys(enc, count) < 0)
+        return fail(enc, ERR_LIMIT, path, "has more keys than there is memory for");
     jw_object(enc->w);
     for (size_t i = 0; i < count; i++) {
         struct key k = enc->keys[start + i]; // a copy: the array may move
-        int r = write_member(enc, path, &k);
+        r = write_member(enc, path, &k);
         if (r < 0)
             return r;
     }

@@ -382,6 +382,7 @@ static void read_limits(lua_State *L, struct pass_limits *limits)
     limits->result = (size_t)field_number(L, "result");
     limits->events = (unsigned)field_number(L, "events");
     limits->log_lines = (unsigned)field_number(L, "log_lines");
+    limits->log_bytes = (size_t)field_number(L, "log_bytes");
 }
 
 static void set_text(lua_State *L, const char *name, const char *s, size_t n)

@@ -17,6 +17,7 @@
 
 enum {
     TEXT_MAX = 8 << 20, // what an encoder makes of a value
+    NODE_WORK = 50,     // instructions that reading a node of YAML is as long as, about
     YAML_MAX = 1 << 20, // YAML is slow: about as much as a pass has time for, and as a ConfigMap holds
 };
 
@@ -229,6 +230,11 @@ static void push_list(lua_State *L, void *ud)
         lua_pushnil(L);
 }
 
+static bool is_over(void *L, uint64_t nodes)
+{
+    return sandbox_is_over(L, nodes * NODE_WORK);
+}
+
 // All documents of the text as one list.
 static int on_yaml_decode(lua_State *L)
 {
@@ -236,21 +242,26 @@ static int on_yaml_decode(lua_State *L)
     const char *text = luaL_checklstring(L, 1, &n);
     if (n > YAML_MAX)
         return luaL_error(L, "YAML: the text is longer than %d bytes", YAML_MAX);
-    size_t memory, part = sandbox_memory_left(L) / 2; // for the texts, and what is needed to read them
+    size_t part = sandbox_memory_left(L) / 2; // for the texts, and what is needed to read them
+    struct yaml_limits limits = {.memory = part, .is_over = is_over, .ud = L};
     struct buf *list = hold_buf(TEXT_MAX, part);
     struct decode d = {.list = list};
     int failed = 0;
-    d.result = yaml_to_json_within(text, n, part, add_document, list, &memory, &d.e);
+    d.result = yaml_to_json_within(text, n, &limits, add_document, list, &d.e);
+    if (d.result == -ERR_CANCELED) {
+        own_pop();
+        sandbox_poll(L, 0);
+    }
     if (d.result == 0 && buf_add_str(list, list->len == 0 ? "[]" : "]") < 0)
         d.result = too_large(list, &d.e);
     stop_if_short(L, list, TEXT_MAX);
-    if (memory > part) {
+    if (limits.took > part) {
         own_pop();
         sandbox_out_of_memory(L);
     }
     size_t taken = list->cap;
-    sandbox_memory_add(L, taken + memory); // the peak is told
-    sandbox_memory_sub(L, memory);
+    sandbox_memory_add(L, taken + limits.took); // the peak is told
+    sandbox_memory_sub(L, limits.took);
     if (d.result == 0)
         failed = convert_protected(L, 0, push_list, &d);
     own_pop();

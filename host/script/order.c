@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "script/convert.h"
+#include "script/merge_sort.h"
 #include "script/sandbox.h"
 
 enum kind { KIND_NUMBER, KIND_STRING, KIND_BOOLEAN, KIND_OBJECT };
@@ -26,6 +27,8 @@ struct order {
     size_t count;
     struct key keys[];
 };
+
+enum { STEP = 1024 }; // keys between two looks at the budget
 
 static char cache_key; // in the registry: {table, keys, order} of the last walk by next
 
@@ -74,27 +77,24 @@ static int compare(const struct key *a, const struct key *b)
     return (a->as.string.len > b->as.string.len) - (a->as.string.len < b->as.string.len);
 }
 
-// Merge sort: no input makes it slow. Short runs by insertion.
-static void sort_keys(struct key *keys, struct key *spare, size_t n)
+// The budget is looked at now and then, n keys on. They are charged when all of them are seen: how many are
+// until then may depend on the order of the hash.
+static void look(lua_State *L, size_t n)
 {
-    if (n <= 8) {
-        for (size_t i = 1; i < n; i++) {
-            struct key k = keys[i];
-            size_t j = i;
-            for (; j > 0 && compare(&keys[j - 1], &k) > 0; j--)
-                keys[j] = keys[j - 1];
-            keys[j] = k;
-        }
-        return;
-    }
-    size_t half = n / 2;
-    sort_keys(keys, spare, half);
-    sort_keys(keys + half, spare, n - half);
-    memcpy(spare, keys, half * sizeof(*keys));
-    size_t i = 0;
-    size_t j = half;
-    for (size_t k = 0; i < half; k++)
-        keys[k] = j == n || compare(&spare[i], &keys[j]) <= 0 ? spare[i++] : keys[j++];
+    if (n % STEP == STEP - 1)
+        sandbox_poll(L, 0);
+}
+
+struct sorting {
+    lua_State *L;
+    size_t compared;
+};
+
+static bool less(void *ud, const void *a, const void *b)
+{
+    struct sorting *s = ud;
+    look(s->L, ++s->compared);
+    return compare(a, b) < 0;
 }
 
 static size_t count_keys(lua_State *L, int idx)
@@ -103,7 +103,7 @@ static size_t count_keys(lua_State *L, int idx)
     lua_pushnil(L);
     while (lua_next(L, idx)) {
         lua_pop(L, 1);
-        n++;
+        look(L, ++n);
     }
     return n;
 }
@@ -115,7 +115,8 @@ void order_push(lua_State *L, int idx)
     size_t n = count_keys(L, idx);
     lua_createtable(L, (int)n, 0);
     int keys = lua_gettop(L);
-    struct order *o = lua_newuserdata(L, sizeof(*o) + n * sizeof(o->keys[0]));
+    size_t spare = n / 2 + 1; // for the sort
+    struct order *o = lua_newuserdata(L, sizeof(*o) + (n + spare) * sizeof(o->keys[0]));
     o->count = 0;
     lua_pushnil(L);
     while (lua_next(L, idx)) {
@@ -125,14 +126,11 @@ void order_push(lua_State *L, int idx)
         o->count++;
         lua_pushvalue(L, -1);
         lua_rawseti(L, keys, (int)o->count);
+        look(L, o->count);
     }
-    if (n > 8) {
-        struct key *spare = lua_newuserdata(L, n * sizeof(*spare));
-        sort_keys(o->keys, spare, n);
-        lua_pop(L, 1);
-    } else {
-        sort_keys(o->keys, NULL, n);
-    }
+    struct sorting sorting = {.L = L};
+    struct merge_sort by_key = {sizeof(o->keys[0]), less, &sorting, (char *)&o->keys[n]};
+    merge_sort(&by_key, (char *)o->keys, n);
     sandbox_charge(L, 8 * n);
 }
 
@@ -170,6 +168,7 @@ size_t order_after(lua_State *L, int order, int idx)
 static size_t push_from(lua_State *L, int table, int keys, int order, size_t i)
 {
     for (size_t n = order_count(L, order); i < n; i++) {
+        look(L, i);
         order_push_key(L, keys, order, i);
         lua_pushvalue(L, -1);
         lua_rawget(L, table);
@@ -203,6 +202,7 @@ static int on_sequence_step(lua_State *L)
     lua_Integer n = lua_tointeger(L, lua_upvalueindex(2));
     lua_settop(L, 0);
     for (lua_Integer i = lua_tointeger(L, lua_upvalueindex(3)) + 1; i <= n; i++) {
+        look(L, (size_t)i);
         lua_pushinteger(L, i);
         lua_rawgeti(L, lua_upvalueindex(1), (int)i);
         if (!lua_isnil(L, -1)) {
@@ -223,13 +223,14 @@ static bool is_sequence(lua_State *L, size_t *ret_n)
     lua_pushnil(L);
     while (lua_next(L, 1)) {
         lua_pop(L, 1);
-        n++;
+        look(L, ++n);
         if (lua_type(L, -1) != LUA_TNUMBER || lua_tonumber(L, -1) != (lua_Number)n) {
             lua_pop(L, 1);
             return false;
         }
     }
     *ret_n = n;
+    sandbox_charge(L, n);
     return true;
 }
 
@@ -260,6 +261,7 @@ static int push_first(lua_State *L)
     struct key least;
     struct key k;
     bool found = false;
+    size_t n = 0;
     lua_settop(L, 1);
     lua_pushlightuserdata(L, &cache_key); // a new walk begins
     lua_pushnil(L);
@@ -268,6 +270,7 @@ static int push_first(lua_State *L)
     lua_pushnil(L);
     while (lua_next(L, 1)) {
         lua_pop(L, 1);
+        look(L, ++n);
         read_key(L, -1, &k);
         if (found && compare(&k, &least) >= 0)
             continue;
@@ -276,6 +279,7 @@ static int push_first(lua_State *L)
         lua_pushvalue(L, -1);
         lua_replace(L, 2);
     }
+    sandbox_charge(L, n);
     if (!found)
         return 1;
     lua_pushvalue(L, 2);

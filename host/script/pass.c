@@ -17,6 +17,7 @@ enum {
     RESULT_MAX = 8 * 1024 * 1024,
     EVENTS_MAX = 100,
     LOG_LINES_MAX = 1000,
+    LOG_BYTES_MAX = 256 * 1024,
     TRACEBACK_MAX = 4096,
     SCRATCH_MAX = 64 * 1024,
 };
@@ -99,6 +100,7 @@ static struct pass_limits fill_limits(const struct pass_limits *given, const str
     l.result = l.result != 0 ? l.result : RESULT_MAX;
     l.events = l.events != 0 ? l.events : EVENTS_MAX;
     l.log_lines = l.log_lines != 0 ? l.log_lines : LOG_LINES_MAX;
+    l.log_bytes = l.log_bytes != 0 ? l.log_bytes : LOG_BYTES_MAX;
     return l;
 }
 
@@ -201,8 +203,8 @@ void pass_run(struct pass_runner *r, const struct pass_input *in, struct pass_ou
                   .ud = in->ud,
                   .env_json = in->env_json,
                   .now_us = in->now_us,
-                  .log_lines = limits.log_lines,
-                  .log_max = limits.log_lines,
+                  .lines_max = limits.log_lines,
+                  .log_max = limits.log_bytes,
                   .scratch = r->scratch},
         .in = in,
         .limits = &limits,

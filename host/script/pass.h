@@ -35,6 +35,7 @@ struct pass_limits {
     size_t result;      // bytes of result text; 0: 8 MiB
     unsigned events;    // 0: 100
     unsigned log_lines; // 0: 1,000
+    size_t log_bytes;   // 0: 256 KiB
 };
 
 struct pass_input {

@@ -133,17 +133,22 @@ static void look_at_memory(struct sandbox *s)
     stop_here(s, PASS_MEMORY, text);
 }
 
-static void on_hook(lua_State *L, lua_Debug *ar)
+// What is due: the end of the pass, or a look at its memory.
+static void act(struct sandbox *s, bool expired)
 {
-    (void)ar;
-    struct sandbox *s = sandbox_of(L);
-    bool expired = budget_check(s->budget, s->stop != PASS_OK);
     if (s->stop != PASS_OK)
-        raise_stop(L);
+        raise_stop(s->L);
     if (expired)
         stop_deadline(s);
     if (s->memory_due)
         look_at_memory(s);
+}
+
+static void on_hook(lua_State *L, lua_Debug *ar)
+{
+    (void)ar;
+    struct sandbox *s = sandbox_of(L);
+    act(s, budget_check(s->budget, s->stop != PASS_OK));
 }
 
 static void on_soft(void *ud);
@@ -168,6 +173,13 @@ static void on_hard(void *ud)
 {
     struct sandbox *s = ud;
     longjmp(s->exhausted, 1);
+}
+
+// NULL: a state that is no sandbox.
+static struct arena *arena_of(lua_State *L)
+{
+    void *arena;
+    return lua_getallocf(L, &arena) == arena_alloc ? arena : NULL;
 }
 
 // --- calls from C into Lua ---
@@ -209,22 +221,21 @@ void sandbox_charge(lua_State *L, uint64_t work)
     budget_charge(sandbox_of(L)->budget, work);
 }
 
-void sandbox_poll(lua_State *L, uint64_t work)
+bool sandbox_is_over(lua_State *L, uint64_t work)
 {
+    if (arena_of(L) == NULL)
+        return false;
     struct sandbox *s = sandbox_of(L);
     if (work > 0)
         budget_charge(s->budget, work);
-    if (s->stop != PASS_OK)
-        raise_stop(L);
-    if (budget_expired(s->budget))
-        stop_deadline(s);
+    return s->stop != PASS_OK || budget_expired(s->budget);
 }
 
-// NULL: a state that is no sandbox.
-static struct arena *arena_of(lua_State *L)
+void sandbox_poll(lua_State *L, uint64_t work)
 {
-    void *arena;
-    return lua_getallocf(L, &arena) == arena_alloc ? arena : NULL;
+    bool over = sandbox_is_over(L, work);
+    if (arena_of(L) != NULL)
+        act(sandbox_of(L), over);
 }
 
 size_t sandbox_memory_left(lua_State *L)

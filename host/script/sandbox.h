@@ -71,10 +71,13 @@ void sandbox_leave(lua_State *L);
 // Work done in C, in about instructions; only inline budgets count it.
 void sandbox_charge(lua_State *L, uint64_t work);
 // For loops in C that may be long, or that call functions which may be C too: the hook sees bytecode only.
-// Ends the pass when its budget is used up.
+// Ends the pass when its budget is used up, and collects when memory is due. Nothing in a state that is no
+// sandbox (the test kit's own).
 void sandbox_poll(lua_State *L, uint64_t work);
+// For code that knows no Lua: shall it come back? Then sandbox_poll ends the pass.
+bool sandbox_is_over(lua_State *L, uint64_t work);
 // Memory that a function has from malloc counts as the script's: as much as is left up to the hard limit,
-// given back as soon as it is free. In a state that is no sandbox (the test kit's own) there is no limit.
+// given back as soon as it is free. In a state that is no sandbox there is no limit.
 size_t sandbox_memory_left(lua_State *L);
 void sandbox_memory_add(lua_State *L, size_t n); // at most what is left
 void sandbox_memory_sub(lua_State *L, size_t n);

@@ -125,7 +125,7 @@ static void add_string(struct str_build *b, struct spec *s, int arg)
 
 #pragma GCC diagnostic pop
 
-enum { POLL_BYTES = 64 << 10 };
+enum { POLL_BYTES = 64 << 10, POLL_PERCENTS = 1024 };
 
 // A Lua literal that reads back as the string.
 static void add_quoted(struct str_build *b, int arg)
@@ -202,6 +202,7 @@ int str_format(lua_State *L)
     const char *end = p + len;
     int top = lua_gettop(L);
     int arg = 1;
+    unsigned percents = 0;
     struct str_build b;
     str_build_init(&b, L);
     sandbox_enter(L, "string.format");
@@ -215,6 +216,8 @@ int str_format(lua_State *L)
         p = percent + 1;
         if (p < end && *p == '%') {
             str_build_add(&b, p++, 1);
+            if (++percents % POLL_PERCENTS == 0)
+                sandbox_poll(L, POLL_PERCENTS);
             continue;
         }
         struct spec spec;

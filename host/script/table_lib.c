@@ -6,6 +6,7 @@
 
 #include "script/boxed.h"
 #include "script/convert.h"
+#include "script/merge_sort.h"
 #include "script/sandbox.h"
 #include "script/str_build.h"
 
@@ -29,7 +30,6 @@ struct sort {
     size_t compared; // bytes of texts since the last look at the budget
     enum order_by by;
     bool has_function; // at index 2; the values at 3
-    struct item *spare;
 };
 
 // Are the two values at the top ordered by <, with a metamethod or without? The message of LuaJIT would lack
@@ -65,8 +65,10 @@ static bool less_text(struct sort *s, const struct item *a, const struct item *b
 }
 
 // Is a < b? May raise.
-static bool less(struct sort *s, const struct item *a, const struct item *b)
+static bool less(void *ud, const void *x, const void *y)
 {
+    struct sort *s = ud;
+    const struct item *a = x, *b = y;
     if (s->by == BY_NUMBER)
         return a->as.number < b->as.number;
     if (s->by == BY_TEXT)
@@ -89,22 +91,6 @@ static bool less(struct sort *s, const struct item *a, const struct item *b)
         lua_pop(L, 2);
     }
     return result;
-}
-
-static void merge_sort(struct sort *s, struct item *items, size_t n)
-{
-    if (n < 2)
-        return;
-    size_t half = n / 2;
-    merge_sort(s, items, half);
-    merge_sort(s, items + half, n - half);
-    if (!less(s, &items[half], &items[half - 1]))
-        return; // in order already
-    memcpy(s->spare, items, half * sizeof(*items));
-    size_t i = 0;
-    size_t j = half;
-    for (size_t k = 0; i < half; k++)
-        items[k] = j == n || !less(s, &items[j], &s->spare[i]) ? s->spare[i++] : items[j++];
 }
 
 // Copies the elements to the table at 3 and says how they compare.
@@ -146,12 +132,12 @@ int table_lib_sort(lua_State *L)
     luaL_checkstack(L, 8, "too many values");
     lua_createtable(L, (int)n, 0);
     struct item *items = lua_newuserdata(L, (n + 1) * sizeof(*items));
-    s.spare = lua_newuserdata(L, (n / 2 + 1) * sizeof(*items));
+    struct merge_sort sort = {sizeof(*items), less, &s, lua_newuserdata(L, (n / 2 + 1) * sizeof(*items))};
     s.by = read_items(L, items, n);
     if (s.has_function)
         s.by = BY_CALL;
     sandbox_enter(L, "table.sort");
-    merge_sort(&s, items, n);
+    merge_sort(&sort, (char *)items, n);
     sandbox_leave(L);
     sandbox_charge(L, 8 * n);
     for (size_t i = 0; i < n; i++) {

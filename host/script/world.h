@@ -22,6 +22,10 @@ struct world_query {
     const char *fields;    // field selector text, or NULL
     const char *owner_uid; // or NULL
     bool metadata_only;
+    // Asked now and then, after so many more objects were parsed: shall it stop? Then the answer is not
+    // looked at. Or NULL.
+    bool (*is_over)(void *ud, uint64_t objects);
+    void *is_over_ud;
 };
 
 struct world_list {

@@ -12,9 +12,10 @@
 enum {
     SECRET_LENGTH_MAX = 1024,
     SECRET_LENGTH = 32,
-    LOG_MESSAGE_MAX = 16 * 1024,
-    LOG_FIELDS_MAX = 64 * 1024,
+    LOG_MESSAGE_MAX = 8 * 1024, // the log cuts longer values
+    LOG_FIELDS_MAX = 8 * 1024,
     READ_COST = 256,
+    OBJECT_WORK = 500,    // instructions that parsing one is as long as, about
     NAME_MAX_BYTES = 512, // more than any kind, name, namespace or UID has
     OBJECT_COST = sizeof(struct world_object) + 2 * sizeof(void *),
 };
@@ -223,15 +224,24 @@ static void read_query(lua_State *L, struct world_query *q)
     q->metadata_only = lua_toboolean(L, -1);
 }
 
+static bool is_over(void *L, uint64_t objects)
+{
+    return sandbox_is_over(L, objects * OBJECT_WORK);
+}
+
 static int on_list(lua_State *L)
 {
     struct world_lib *w = lib_of(L);
-    struct world_query q = {.kind = check_text(L, 1, "world.list", "a kind such as \"v1/Pod\"")};
+    struct world_query q = {.kind = check_text(L, 1, "world.list", "a kind such as \"v1/Pod\""),
+                            .is_over = is_over,
+                            .is_over_ud = L};
     read_query(L, &q);
     count_query(L, "world.list", &q, NULL);
     struct world_list list = {0};
     struct err e = {0};
-    check_answer(L, w->ops->list(w->ud, &q, &list, &e), &e);
+    int r = w->ops->list(w->ud, &q, &list, &e);
+    sandbox_poll(L, 0);
+    check_answer(L, r, &e);
     return push_list(L, &list);
 }
 
@@ -299,9 +309,13 @@ static int on_log(lua_State *L)
     if (lua_objlen(L, 2) > LOG_MESSAGE_MAX)
         return luaL_error(L, "world.log: a message has at most %d bytes", LOG_MESSAGE_MAX);
     const char *fields = log_fields(L, w);
-    if (w->log_lines == 0)
-        sandbox_stop(L, PASS_LIMIT, "world.log: more than %u lines in one pass", w->log_max);
-    w->log_lines--;
+    size_t bytes = lua_objlen(L, 2) + (fields != NULL ? w->scratch.len : 0);
+    if (w->log_lines == w->lines_max)
+        sandbox_stop(L, PASS_LIMIT, "world.log: more than %u lines in one pass", w->lines_max);
+    if (bytes > w->log_max - w->log_bytes)
+        sandbox_stop(L, PASS_LIMIT, "world.log: more than %zu bytes in one pass", w->log_max);
+    w->log_lines++;
+    w->log_bytes += bytes;
     if (w->ops->log != NULL)
         w->ops->log(w->ud, level, message, fields);
     return 0;

@@ -14,9 +14,9 @@ struct world_lib {
     void *ud;
     const char *env_json; // or NULL
     int64_t now_us;
-    unsigned log_lines; // that may still be written
-    unsigned log_max;
-    struct buf scratch; // of the caller
+    unsigned log_lines, lines_max; // written, and that may be
+    size_t log_bytes, log_max;     // of their messages and fields
+    struct buf scratch;            // of the caller
 };
 
 void world_lib_push(lua_State *L);

@@ -147,7 +147,7 @@ Script.__index = Script
 ---@field data? table<string, string> world.data: other keys; default: the other files of the script's folder
 ---@field forbidden? string[] kinds whose reads fail
 ---@field parked? string[] kinds that are not synced yet
----@field limits? table cpu_us, memory, result, events, log_lines
+---@field limits? table cpu_us, memory, result, events, log_lines, log_bytes
 
 local function run(script, entry, subject, world)
   world = world or {}

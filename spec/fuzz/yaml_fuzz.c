@@ -49,9 +49,10 @@ static int pass_over(void *ud, const char *text, size_t n, size_t line, struct e
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     struct err e;
-    size_t whole, half;
-    int r = yaml_to_json_within((const char *)data, n, SIZE_MAX, check, NULL, &whole, &e);
-    int again = yaml_to_json_within((const char *)data, n, whole / 2, pass_over, NULL, &half, &e);
-    ASSERT(again == (half > whole / 2 ? -ERR_LIMIT : r));
+    struct yaml_limits whole = {.memory = SIZE_MAX};
+    int r = yaml_to_json_within((const char *)data, n, &whole, check, NULL, &e);
+    struct yaml_limits half = {.memory = whole.took / 2};
+    int again = yaml_to_json_within((const char *)data, n, &half, pass_over, NULL, &e);
+    ASSERT(again == (half.took > half.memory ? -ERR_LIMIT : r));
     return 0;
 }

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <uthash.h>
-
 #include "base/alloc.h"
+#include "base/hash_table.h"
 #include "base/log.h"
 #include "base/strset.h"
 #include "run/apply/unfinalize.h"

@@ -8,6 +8,8 @@
 #include "base/strset.h"
 #include "run/source/marks.h"
 
+enum { PARSE_STEP = 16 }; // objects parsed between two questions whether to go on
+
 static void hold(struct world_view *w, struct object *o)
 {
     if (w->held_count == w->held_cap) {
@@ -161,9 +163,14 @@ static int world_get(void *ud, const char *kind, const char *name, const char *n
     return 0;
 }
 
-// Gives the objects of `list` (taken) that pass the filters as texts.
-static void give_list(struct world_view *w, struct object_list *list, const struct field_selector *fields,
-                      struct world_list *ret)
+static bool is_over(const struct world_query *q)
+{
+    return q->is_over != NULL && q->is_over(q->is_over_ud, PARSE_STEP);
+}
+
+// Gives the objects of `list` (taken) that pass the filters as texts. q as for world_list, or NULL.
+static void give_list(struct world_view *w, struct object_list *list, const struct world_query *q,
+                      const struct field_selector *fields, struct world_list *ret)
 {
     struct world_object *items = xcalloc(list->count + 1, sizeof items[0]);
     size_t n = 0;
@@ -172,6 +179,8 @@ static void give_list(struct world_view *w, struct object_list *list, const stru
         struct object *o = object_ref(list->items[i]);
         hold(w, o);
         bool match = !hidden_from_scripts(w, o);
+        if (fields != NULL && i % PARSE_STEP == PARSE_STEP - 1 && is_over(q))
+            break;
         if (match && fields != NULL) {
             struct json_doc *doc = object_parse(o);
             match = field_selector_matches(fields, json_root(doc));
@@ -209,7 +218,7 @@ static int list_with(struct world_view *w, const struct world_query *q, struct s
         object_list_append(&found, &part);
     }
     stores_fini(&stores);
-    give_list(w, &found, fields, ret);
+    give_list(w, &found, q, fields, ret);
     return 0;
 }
 
@@ -242,7 +251,7 @@ static int world_children(void *ud, const char *kind, struct world_list *ret, st
         return 0; // the script never made one; a kind is in the inventory before its first child
     struct object_list found;
     child_stores_list(w->children, w->revision, gvk, object_uid(w->subject), &found);
-    give_list(w, &found, NULL, ret);
+    give_list(w, &found, NULL, NULL, ret);
     return 0;
 }
 

@@ -441,7 +441,7 @@ static void test_memory_is_bounded(void **state)
     static const char *const heads[] = {"{\"a\": [1, 2, 3]}\n---\n", ""};
     for (int h = 0; h < 2; h++) {
         struct buf text, want, got;
-        size_t memory, less;
+        struct yaml_limits limits = {.memory = SIZE_MAX};
         buf_init(&text, 1 << 20);
         buf_init(&want, 1 << 20);
         buf_init(&got, 1 << 20);
@@ -452,23 +452,71 @@ static void test_memory_is_bounded(void **state)
         for (int i = 0; i < 5000; i++)
             buf_add_str(&text, "\\u0001");
         buf_add_str(&text, "\"\n");
-        assert_int_equal(yaml_to_json_within(text.data, text.len, SIZE_MAX, add_to, &want, &memory, &e), 0);
+        assert_int_equal(yaml_to_json_within(text.data, text.len, &limits, add_to, &want, &e), 0);
+        size_t memory = limits.took;
         assert_true(memory >= text.len && memory <= 1 << 20);
-        assert_int_equal(yaml_to_json_within(text.data, text.len, memory, add_to, &got, &less, &e), 0);
-        assert_int_equal(less, memory);
+        limits.memory = memory;
+        assert_int_equal(yaml_to_json_within(text.data, text.len, &limits, add_to, &got, &e), 0);
+        assert_int_equal(limits.took, memory);
         assert_string_equal(got.data, want.data);
         for (size_t max = 0; max < memory; max += memory / 200 + 1) {
             buf_reset(&got);
-            int r = yaml_to_json_within(text.data, text.len, max, add_to, &got, &less, &e);
-            assert_true(r == -ERR_LIMIT ? less > max : r == 0 && less <= max);
+            limits.memory = max;
+            int r = yaml_to_json_within(text.data, text.len, &limits, add_to, &got, &e);
+            assert_true(r == -ERR_LIMIT ? limits.took > max : r == 0 && limits.took <= max);
             assert_true(r == 0 || max < memory);
         }
-        assert_int_equal(yaml_to_json_within(text.data, text.len, memory / 2, add_to, &got, &less, &e),
-                         -ERR_LIMIT);
+        limits.memory = memory / 2;
+        assert_int_equal(yaml_to_json_within(text.data, text.len, &limits, add_to, &got, &e), -ERR_LIMIT);
         buf_fini(&text);
         buf_fini(&want);
         buf_fini(&got);
     }
+}
+
+static bool ends_at(void *ud, uint64_t nodes)
+{
+    uint64_t *left = ud;
+    *left -= nodes < *left ? nodes : *left;
+    return *left == 0;
+}
+
+static void expect_gives_up(const struct buf *text, uint64_t nodes_at_least)
+{
+    enum { PLENTY = 1000000, STEP = 64 };
+    uint64_t left = PLENTY;
+    struct buf got;
+    struct yaml_limits limits = {.memory = SIZE_MAX, .is_over = ends_at, .ud = &left};
+    buf_init(&got, 1 << 20);
+    assert_int_equal(yaml_to_json_within(text->data, text->len, &limits, add_to, &got, &e), 0);
+    uint64_t all = PLENTY - left;
+    assert_in_range(all, nodes_at_least, PLENTY - 1);
+    for (uint64_t end = 1; end + STEP < all; end += all / 10 + 1) {
+        left = end;
+        assert_int_equal(yaml_to_json_within(text->data, text->len, &limits, add_to, &got, &e),
+                         -ERR_CANCELED);
+    }
+    buf_fini(&got);
+}
+
+// Whatever takes long can be given up: nodes, and the members of merges.
+static void test_gives_up(void **state)
+{
+    struct buf text;
+    (void)state;
+    buf_init(&text, 1 << 20);
+    for (int i = 0; i < 500; i++)
+        buf_add_str(&text, "- {a: [b, c]}\n");
+    expect_gives_up(&text, 500 * 5);
+    buf_reset(&text);
+    buf_add_str(&text, "m: &m {");
+    for (int i = 0; i < 500; i++)
+        buf_addf(&text, "k%d: 1, ", i);
+    buf_add_str(&text, "}\n");
+    for (int i = 0; i < 40; i++)
+        buf_addf(&text, "c%d: {<<: *m}\n", i);
+    expect_gives_up(&text, 500 * 40);
+    buf_fini(&text);
 }
 
 static void test_round_trips(void **state)
@@ -526,6 +574,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_callback_stops, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bytes_that_are_no_text, setup, teardown),
         cmocka_unit_test_setup_teardown(test_from_json, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_gives_up, setup, teardown),
         cmocka_unit_test_setup_teardown(test_round_trips, setup, teardown),
         cmocka_unit_test(test_memory_is_bounded),
     };

@@ -66,6 +66,30 @@ static void a_predicate_has_it_too(void **unused)
     sim_fini(&s);
 }
 
+// What C does for a script counts too: here it reads fields of objects.
+static void a_list_by_fields_has_it(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    things_start(&s,
+                 "local n = 0 for i = 1, 20 do\n"
+                 "  n = n + #world.list('v1/ConfigMap', { fields = { ['data.x'] = 'none' } })\n"
+                 "end return { apply = { cm('c', 'done') } }",
+                 "limits = { cpu = '5ms' }");
+    for (int i = 0; i < 100; i++) {
+        char *object = xasprintf("{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{"
+                                 "\"namespace\":\"default\",\"name\":\"m%d\"}}",
+                                 i);
+        sim_apply(&s, "user", object);
+        free(object);
+    }
+    things_put(&s, "a", "{}");
+    things_settle(&s);
+    assert_string_equal(things_value(&s, "default", "c"), "absent");
+    assert_true(things_events(&s, "default", "ScriptOverrun", "CPU budget of 5 ms") > 0);
+    sim_fini(&s);
+}
+
 static void above_the_ceiling_it_is_refused(void **unused)
 {
     struct sim s;
@@ -160,11 +184,9 @@ static void memory_is_a_metric(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_larger_budget_is_given),
-        cmocka_unit_test(a_predicate_has_it_too),
-        cmocka_unit_test(above_the_ceiling_it_is_refused),
-        cmocka_unit_test(the_operator_decides),
-        cmocka_unit_test(memory_is_a_metric),
+        cmocka_unit_test(a_larger_budget_is_given), cmocka_unit_test(a_predicate_has_it_too),
+        cmocka_unit_test(a_list_by_fields_has_it),  cmocka_unit_test(above_the_ceiling_it_is_refused),
+        cmocka_unit_test(the_operator_decides),     cmocka_unit_test(memory_is_a_metric),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -208,7 +208,7 @@ static const struct hostile hostile[] = {
     {"sort that changes", NIL,
      "local t = {3, 2, 1, 5} table.sort(t, function(a, b) t[1] = nil t[9] = 1 return a < b end)"},
     {"sort of mixed",
-     RAISED("t.lua:2: table.sort: elements can not be compared: table with string; give it a function that "
+     RAISED("t.lua:2: table.sort: elements can not be compared: string with number; give it a function that "
             "compares them"),
      "table.sort({1, 'a', {}})"},
     {"format width", RAISED("t.lua: string.format: the width has more than two digits"),

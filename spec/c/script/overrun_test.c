@@ -41,7 +41,8 @@ static uint64_t overrun(struct pass_runner *r, struct witness *witness, const ch
     struct witness_pass watched;
     witness_begin(witness, &watched, CPU_US);
     uint64_t began = wall_us() - thread_waited_us();
-    support_run(r, p, &w, &(struct pass_limits){.cpu_us = CPU_US, .log_lines = 1000000}, &out);
+    support_run(r, p, &w, &(struct pass_limits){.cpu_us = CPU_US, .log_lines = 1000000, .log_bytes = 1 << 30},
+                &out);
     uint64_t took = wall_us() - thread_waited_us() - began;
     uint64_t allowed = CPU_US + witness_end(witness, &watched);
     if (out.end != PASS_DEADLINE)

@@ -467,7 +467,7 @@ static void test_inline_budget_is_deterministic(void **state)
         struct pass_runner *r = pass_runner_new(NULL);
         struct fake_world w = {0};
         struct pass_output out;
-        struct pass_limits limits = {.cpu_us = 1000, .log_lines = 1000000};
+        struct pass_limits limits = {.cpu_us = 1000, .log_lines = 1000000, .log_bytes = 1 << 30};
         support_run(r, p, &w, &limits, &out);
         assert_int_equal(out.end, PASS_DEADLINE);
         assert_non_null(strstr(out.err.text, "t.lua:2: "));
