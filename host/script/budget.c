@@ -20,7 +20,9 @@ enum {
     STUCK_US = 2000000,
     INLINE_RATE = 50,  // instructions a microsecond
     INLINE_STEP = 100, // instructions between two looks
-    INLINE_GUARD = 50, // times the CPU time meant: C functions that work long for one instruction
+    // Times the CPU time meant: some instructions take long, such as .. of two texts of megabytes. What else
+    // takes long in C is charged.
+    INLINE_GUARD = 50,
 };
 #define BUDGET_SIGNAL (SIGRTMIN + 5)
 

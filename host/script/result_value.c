@@ -119,6 +119,8 @@ void result_put_text(struct result_checker *c, const char *name)
     lua_pop(c->L, 1);
 }
 
+enum { ENTRIES_MAX = 5000 }; // a plan, which has no budget, of so many takes a tenth of a second
+
 int result_write_list(struct result_checker *c, const struct value_path *path, result_write_fn *write)
 {
     lua_State *L = c->L;
@@ -131,6 +133,8 @@ int result_write_list(struct result_checker *c, const struct value_path *path, r
     int r = convert_list_count(L, path, &count, c->e);
     if (r < 0)
         return r;
+    if (count > ENTRIES_MAX)
+        return result_over(c, path, "has %zu entries, more than the limit of %d a list", count, ENTRIES_MAX);
     jw_array(&c->w);
     for (size_t i = 1; i <= count && r == 0; i++) {
         struct value_path at = {.parent = path, .index = i};

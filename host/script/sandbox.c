@@ -24,6 +24,7 @@ enum {
     COLLECT_FROM = 1024 * 1024,   // below that many live bytes the collector does not run at all
     SOFT_MIN = 256 * 1024,
     HARD_FACTOR = 4,
+    PCALL_WORK = 20, // instructions that one is as long as, about
     HARD_MIN = 4 * 1024 * 1024,
 };
 
@@ -209,6 +210,7 @@ int sandbox_pcall(lua_State *L, int nargs, int nresults, const char *what)
     struct sandbox *s = sandbox_of(L);
     int nest = s->nest;
     sandbox_enter(L, what);
+    budget_charge(s->budget, PCALL_WORK);
     int r = lua_pcall(L, nargs, nresults, 0);
     s->nest = nest;
     if (s->stop != PASS_OK)

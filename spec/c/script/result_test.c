@@ -238,6 +238,13 @@ static void test_events(void **state)
     assert_int_equal(r, -ERR_LIMIT);
     assert_string_equal(e.text, "events: has 4 events, more than the limit of 3 a pass");
     buf_reset(&out);
+    r = write_table(L,
+                    "local t = {} for i = 1, 5001 do t[i] = {apiVersion = 'v1', kind = 'Pod', metadata = "
+                    "{name = 'p' .. i}} end return {delete = t}",
+                    "reconcile", &out, &e);
+    assert_int_equal(r, -ERR_LIMIT);
+    assert_string_equal(e.text, "delete: has 5001 entries, more than the limit of 5000 a list");
+    buf_reset(&out);
     // 1024 bytes at a character's border.
     r = write_table(
         L, "return {events = {{type = 'Normal', reason = 'Ok', message = 'x' .. ('\\195\\169'):rep(2000)}}}",
