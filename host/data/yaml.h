@@ -34,9 +34,8 @@ int yaml_to_json_within(const char *text, size_t n, struct yaml_limits *limits,
 
 // JSON text as block YAML (sorted as given), for messages and files people read.
 int yaml_from_json(const char *text, size_t n, struct buf *out, struct err *e);
-// The same with at most `max` bytes of memory beside the buffer's; *ret_memory is what it took, or would
-// have.
-int yaml_from_json_within(const char *text, size_t n, size_t max, struct buf *out, size_t *ret_memory,
+// The same within limits; the buffer's memory is not counted.
+int yaml_from_json_within(const char *text, size_t n, struct yaml_limits *limits, struct buf *out,
                           struct err *e);
 
 #endif

@@ -78,7 +78,27 @@ static void add_quoted(struct buf *out, const char *s, size_t n)
     jw_strn(&w, s, n);
 }
 
-static void add_value(struct buf *out, const json *v, int indent, bool in_sequence);
+struct writer {
+    struct buf *out;
+    const struct yaml_limits *limits;
+    unsigned nodes; // since limits->is_over was asked
+    bool is_over;
+};
+
+enum { NODES_STEP = 64 };
+
+static void add_value(struct writer *w, const json *v, int indent, bool in_sequence);
+
+// Once the text is too long, too: indents alone could be a thousand times as long.
+static bool go_on(struct writer *w)
+{
+    const struct yaml_limits *l = w->limits;
+    if (++w->nodes >= NODES_STEP && l->is_over != NULL) {
+        w->nodes = 0;
+        w->is_over |= l->is_over(l->ud, NODES_STEP);
+    }
+    return !w->is_over && !w->out->failed;
+}
 
 static void add_scalar(struct buf *out, const json *v, int indent)
 {
@@ -99,9 +119,10 @@ static void add_scalar(struct buf *out, const json *v, int indent)
     buf_add_char(out, '\n');
 }
 
-static void add_members(struct buf *out, const json *v, int indent, bool in_sequence)
+static void add_members(struct writer *w, const json *v, int indent, bool in_sequence)
 {
-    for (struct json_iter i = json_iter(v); !out->failed && json_next(&i);) {
+    struct buf *out = w->out;
+    for (struct json_iter i = json_iter(v); go_on(w) && json_next(&i);) {
         if (!(in_sequence && i.index == 0)) // the first stands behind the "- "
             add_indent(out, indent);
         bool is_long = json_is_long_key(i.key, i.key_len);
@@ -119,25 +140,23 @@ static void add_members(struct buf *out, const json *v, int indent, bool in_sequ
         bool nested = json_count(i.value) > 0;
         buf_add_char(out, nested ? '\n' : ' ');
         // A list stands as deep as its key, as kubectl prints it.
-        add_value(out, i.value, nested && json_is_array(i.value) ? indent : indent + 1, false);
+        add_value(w, i.value, nested && json_is_array(i.value) ? indent : indent + 1, false);
     }
 }
 
-// Once the text is too long nothing is done any more: indents alone could be a thousand times as long.
-static void add_value(struct buf *out, const json *v, int indent, bool in_sequence)
+static void add_value(struct writer *w, const json *v, int indent, bool in_sequence)
 {
-    if (out->failed)
-        return;
+    struct buf *out = w->out;
     if (json_count(v) == 0 && (json_is_object(v) || json_is_array(v))) {
         buf_add_str(out, json_is_object(v) ? "{}\n" : "[]\n");
     } else if (json_is_object(v)) {
-        add_members(out, v, indent, in_sequence);
+        add_members(w, v, indent, in_sequence);
     } else if (json_is_array(v)) {
-        for (struct json_iter i = json_iter(v); !out->failed && json_next(&i);) {
+        for (struct json_iter i = json_iter(v); go_on(w) && json_next(&i);) {
             if (!(in_sequence && i.index == 0))
                 add_indent(out, indent);
             buf_add_str(out, "- ");
-            add_value(out, i.value, indent + 1, true);
+            add_value(w, i.value, indent + 1, true);
         }
     } else {
         add_scalar(out, v, indent);
@@ -146,21 +165,24 @@ static void add_value(struct buf *out, const json *v, int indent, bool in_sequen
 
 int yaml_from_json(const char *text, size_t n, struct buf *out, struct err *e)
 {
-    size_t memory;
-    return yaml_from_json_within(text, n, SIZE_MAX, out, &memory, e);
+    struct yaml_limits none = {.memory = SIZE_MAX};
+    return yaml_from_json_within(text, n, &none, out, e);
 }
 
-int yaml_from_json_within(const char *text, size_t n, size_t max, struct buf *out, size_t *ret_memory,
+int yaml_from_json_within(const char *text, size_t n, struct yaml_limits *limits, struct buf *out,
                           struct err *e)
 {
     struct json_doc *doc;
-    int err = json_parse_within(text, n, max, &doc, ret_memory, e);
+    struct writer w = {.out = out, .limits = limits};
+    int err = json_parse_within(text, n, limits->memory, &doc, &limits->took, e);
     if (err < 0)
         return err;
     const json *root = json_root(doc);
-    add_value(out, root, json_is_string(root) ? 1 : 0,
+    add_value(&w, root, json_is_string(root) ? 1 : 0,
               false); // a block of text at the margin could look like more
     json_doc_free(doc);
+    if (w.is_over)
+        return err_set(e, ERR_CANCELED, "YAML: given up");
     if (out->failed)
         return err_set(e, ERR_LIMIT, "YAML: the text is longer than %zu bytes", out->max);
     return 0;

@@ -143,6 +143,14 @@ static void push_bytes(lua_State *L, void *ud)
     lua_pushlstring(L, b->data != NULL ? b->data : "", b->len);
 }
 
+// What an encoder or a decoder said; or the end of the pass, for which it stopped.
+static int raise_error(lua_State *L, int r, const struct err *e)
+{
+    if (r == -ERR_CANCELED)
+        sandbox_poll(L, 0);
+    return luaL_error(L, "%s", e->text);
+}
+
 // Pushes the bytes of the buffer held last and lets go of it; or, when r is an error, raises that.
 static int finish(lua_State *L, struct buf *b, int r, const struct err *e)
 {
@@ -153,7 +161,7 @@ static int finish(lua_State *L, struct buf *b, int r, const struct err *e)
     own_pop();
     sandbox_memory_sub(L, taken);
     if (r < 0)
-        return luaL_error(L, "%s", e->text);
+        return raise_error(L, r, e);
     return failed ? lua_error(L) : 1;
 }
 
@@ -184,17 +192,23 @@ static int on_json_decode(lua_State *L)
     return 1;
 }
 
+static bool is_over(void *L, uint64_t nodes)
+{
+    return sandbox_is_over(L, nodes * NODE_WORK);
+}
+
 static int on_yaml_encode(lua_State *L)
 {
     struct err e;
     luaL_checkany(L, 1);
-    size_t memory = 0, part = sandbox_memory_left(L) / 3; // for each of the two texts and the document
+    size_t part = sandbox_memory_left(L) / 3; // for each of the two texts and the document
+    struct yaml_limits limits = {.memory = part, .is_over = is_over, .ud = L};
     struct buf *yaml = hold_buf(TEXT_MAX, part);
     struct buf *text = hold_buf(YAML_MAX, part);
     int r = write_json(L, text, &e);
     if (r == 0)
-        r = yaml_from_json_within(text->data, text->len, part, yaml, &memory, &e);
-    bool is_short = memory > part || (text->failed && text->max < YAML_MAX);
+        r = yaml_from_json_within(text->data, text->len, &limits, yaml, &e);
+    bool is_short = limits.took > part || (text->failed && text->max < YAML_MAX);
     own_pop();
     if (is_short) {
         own_pop();
@@ -230,11 +244,6 @@ static void push_list(lua_State *L, void *ud)
         lua_pushnil(L);
 }
 
-static bool is_over(void *L, uint64_t nodes)
-{
-    return sandbox_is_over(L, nodes * NODE_WORK);
-}
-
 // All documents of the text as one list.
 static int on_yaml_decode(lua_State *L)
 {
@@ -248,10 +257,6 @@ static int on_yaml_decode(lua_State *L)
     struct decode d = {.list = list};
     int failed = 0;
     d.result = yaml_to_json_within(text, n, &limits, add_document, list, &d.e);
-    if (d.result == -ERR_CANCELED) {
-        own_pop();
-        sandbox_poll(L, 0);
-    }
     if (d.result == 0 && buf_add_str(list, list->len == 0 ? "[]" : "]") < 0)
         d.result = too_large(list, &d.e);
     stop_if_short(L, list, TEXT_MAX);
@@ -267,7 +272,7 @@ static int on_yaml_decode(lua_State *L)
     own_pop();
     sandbox_memory_sub(L, taken);
     if (d.result < 0)
-        return luaL_error(L, "%s", d.e.text);
+        return raise_error(L, d.result, &d.e);
     return failed ? lua_error(L) : 1;
 }
 

@@ -38,6 +38,7 @@ static const char *const bodies[] = {
          "local s = table.concat(p) while true do y.decode(s) end",
     YAML "local t = {} for i = 1, 2e5 do t[i] = 1 end for i = 1, 900 do t = {t} end while true do "
          "pcall(y.encode, t) end",
+    YAML "local t = {} for i = 1, 1e5 do t[i] = {i} end while true do y.encode(t) end",
     "local s = ('%%'):rep(5e5) s = s .. s .. s .. s while true do s:format() end",
     "local s = ('%%'):rep(5e5) s = s .. s .. s .. s while true do ('x'):gsub('x', s) end",
 };
