@@ -23,6 +23,25 @@ static const char grammar_leaves[] =
     "{}|'v1/Pod'|'---\\na: [b'|"
     "'{\"a\":[1,{}]}'|world.list('v1/Pod')[1]|world.list('v1/Pod')[2].spec.big|k8s.quantity('1500m')|"
     "setmetatable({}, m)";
+// Reads, and what they are given: texts that select, own and name.
+static const char grammar_reads[] = "world.list('v1/Pod', |world.list('made.up/v1/Kind', |world.list(b, "
+                                    "|world.get('v1/Pod', |world.get('v1/Pod', b, |"
+                                    "world.children(|k8s.labels_match(a, |k8s.get(object, ";
+static const char grammar_asked[] =
+    "{labels = 'app=x,!b'}|{labels = 'a in (x, y), b notin (z)'}|{labels = 'a in ('}|{labels = b}|"
+    "{labels = {a = 'x', b = 1}}|{labels = {[a] = b}, owner = c}|{fields = 'metadata.name=a'}|"
+    "{fields = 'spec.nodeName!=n1,='}|{fields = b, labels = b}|{owner = object}|{owner = 'u-a'}|{owner = a}|"
+    "{owner = {metadata = {uid = b}}}|{namespace = '*'}|{namespace = b, metadata = true}|{index = {node = "
+    "'n1'}}|"
+    "'a'|'apps/v1/Deployment'|'made.up/v1/Kind'|'v1'|'*'|'a,!b'|'a.b.c'|('a,'):rep(2000)|('k'):rep(600)";
+// What decodes, and texts that are much when they are decoded.
+static const char grammar_decoders[] =
+    "json.decode(|yaml.decode(|yaml.decode_all(|base64.decode(|k8s.quantity(|sha256.hex(";
+static const char grammar_encoded[] =
+    "('['):rep(900) .. (']'):rep(900)|('['):rep(1e4)|'[' .. ('{\"a\":[]},'):rep(5e3) .. '1]'|"
+    "'{' .. ('\"k\":1,'):rep(5e3) .. '\"k\":2}'|'\"' .. ('\\\\u00e9'):rep(5e3) .. '\"'|('9'):rep(400)|"
+    "('- x\\n'):rep(5e3)|('- '):rep(2000)|('{a: '):rep(2000)|'a: &a [1]\\nb: [' .. ('*a, '):rep(2e3) .. ']'|"
+    "('---\\n- a\\n'):rep(1e3)|('QUJD'):rep(5e3)|json.encode(a)|yaml.encode(a)|b";
 static const char grammar_functions[] =
     "pcall|xpcall|error|tostring|tonumber|next|pairs|ipairs|select|unpack|type|rawget|rawset|rawlen|rawequal|"
     "setmetatable|getmetatable|assert|require|string.find|string.match|string.gsub|string.gmatch|string."
@@ -41,6 +60,18 @@ static const char grammar_names[] =
     "__gc|"
     "m.__mode|object.spec|object.list[1]|_G.x|string.rep|r.status|r.apply|r.events|r.done";
 static const char grammar_loops[] = "while true do |for i = 1, 100 do |for i = 1, 1e9 do |repeat ";
+// What goes before and after the expression that is walked through.
+static const char *const grammar_walks[][2] = {
+    {"for k, v in pairs({a, b, c, x = m, y = ", "}) do "},
+    {"for k, v in pairs(", ") do "},
+    {"for k, v in ipairs(", ") do "},
+    {"for k, v in next, ", " do "},
+    {"for k, v in ", ", a, b do "},
+    {"local k, v = next(", ") while k ~= nil do k, v = next(a, k); "},
+};
+static const char grammar_steps[] =
+    "|a[k] = v; |a[k] = nil; |a[#a + 1] = k; |rawset(a, k, v); |a = {}; |a[k], k = v, nil; ";
+enum { GRAMMAR_WALKS = sizeof(grammar_walks) / sizeof(grammar_walks[0]) };
 
 static inline void grammar_add(struct grammar *g, const char *text)
 {
@@ -61,6 +92,14 @@ static inline const char *grammar_add_one_of(struct grammar *g, const char *list
 
 static inline void grammar_add_expression(struct grammar *g, int depth);
 static inline void grammar_add_block(struct grammar *g, int depth);
+
+// One of the calls, of one of the arguments.
+static inline void grammar_add_call_of(struct grammar *g, const char *calls, const char *arguments)
+{
+    grammar_add_one_of(g, calls);
+    grammar_add_one_of(g, arguments);
+    grammar_add(g, ")");
+}
 
 static inline void grammar_add_call(struct grammar *g, int depth)
 {
@@ -90,7 +129,7 @@ static inline void grammar_add_pair(struct grammar *g, int depth, const char *be
 
 static inline void grammar_add_expression(struct grammar *g, int depth)
 {
-    uint64_t kind = depth <= 0 || g->out.len > GRAMMAR_TEXT_MAX ? 0 : random_below(&g->r, 9);
+    uint64_t kind = depth <= 0 || g->out.len > GRAMMAR_TEXT_MAX ? 0 : random_below(&g->r, 11);
     switch (kind) {
     case 1:
     case 2:
@@ -115,6 +154,12 @@ static inline void grammar_add_expression(struct grammar *g, int depth)
         grammar_add(g, "#(");
         grammar_add_expression(g, depth - 1);
         grammar_add(g, ")");
+        break;
+    case 9:
+        grammar_add_call_of(g, grammar_reads, grammar_asked);
+        break;
+    case 10:
+        grammar_add_call_of(g, grammar_decoders, grammar_encoded);
         break;
     default:
         grammar_add_one_of(g, grammar_leaves);
@@ -141,11 +186,17 @@ static inline void grammar_add_statement(struct grammar *g, int depth)
         grammar_add(g, repeats ? " until false" : " end");
         break;
     }
-    case 4:
-        grammar_add(g, "for k, v in pairs({a, b, c, x = m}) do ");
+    case 4: {
+        const char *const *walk = grammar_walks[random_below(&g->r, GRAMMAR_WALKS)];
+        grammar_add(g, "do ");
+        grammar_add(g, walk[0]);
+        grammar_add_expression(g, depth - 1);
+        grammar_add(g, walk[1]);
+        grammar_add_one_of(g, grammar_steps);
         grammar_add_block(g, depth - 1);
-        grammar_add(g, " end");
+        grammar_add(g, " end end");
         break;
+    }
     default:
         grammar_add(g, "a = ");
         grammar_add_call(g, depth);
