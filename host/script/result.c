@@ -2,7 +2,6 @@
 // buffer owns.
 #include "script/result.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -209,17 +208,6 @@ static int write_status(struct result_checker *c, const struct value_path *path)
     return convert_write_at(c->L, -1, &c->w, path, c->e);
 }
 
-static bool is_camel_case(const char *s, size_t n)
-{
-    if (n == 0 || n > REASON_MAX || !isupper((unsigned char)s[0]))
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        if (!isalnum((unsigned char)s[i]))
-            return false;
-    }
-    return true;
-}
-
 static int write_event_type(struct result_checker *c, const struct value_path *path)
 {
     const char *s = lua_type(c->L, -1) == LUA_TSTRING ? lua_tostring(c->L, -1) : "";
@@ -229,19 +217,9 @@ static int write_event_type(struct result_checker *c, const struct value_path *p
     return 0;
 }
 
-static int write_event_reason(struct result_checker *c, const struct value_path *path)
-{
-    size_t n = 0;
-    const char *s = lua_type(c->L, -1) == LUA_TSTRING ? lua_tolstring(c->L, -1, &n) : "";
-    if (!is_camel_case(s, n))
-        return result_wrong_type(c, path, "a CamelCase word of at most 128 letters, e.g. \"ScaledUp\"");
-    jw_strn(&c->w, s, n);
-    return 0;
-}
-
-// The API takes 1024 characters of a note: what is longer is cut, as an event must not fail a pass for its
-// length.
-static int write_event_message(struct result_checker *c, const struct value_path *path)
+// A pass must not fail for what one of its events says: what the API does not take is cut, here and where
+// it is sent.
+static int write_event_text(struct result_checker *c, const struct value_path *path, size_t max)
 {
     size_t n = 0;
     if (lua_type(c->L, -1) != LUA_TSTRING)
@@ -249,8 +227,18 @@ static int write_event_message(struct result_checker *c, const struct value_path
     const char *s = lua_tolstring(c->L, -1, &n);
     if (!str_is_utf8(s, n))
         return result_bad(c, path, "the text is not valid UTF-8");
-    jw_strn(&c->w, s, str_utf8_cut(s, n, MESSAGE_MAX));
+    jw_strn(&c->w, s, str_utf8_cut(s, n, max));
     return 0;
+}
+
+static int write_event_reason(struct result_checker *c, const struct value_path *path)
+{
+    return write_event_text(c, path, REASON_MAX);
+}
+
+static int write_event_message(struct result_checker *c, const struct value_path *path)
+{
+    return write_event_text(c, path, MESSAGE_MAX);
 }
 
 static int write_event(struct result_checker *c, const struct value_path *path)

@@ -36,11 +36,13 @@ end
 
 --- An event on the subject, for the `events` of a result.
 ---@param kind "Normal"|"Warning"
----@param reason string one CamelCase word, e.g. "ScaledUp"
----@param message string for people; cut at 1024 characters
+---@param reason string one CamelCase word, e.g. "ScaledUp"; cut at 128 bytes
+---@param message string for people; cut at 1024 bytes
 ---@return tidelock.Event
 function k8s.event(kind, reason, message)
-  check_text(reason, "k8s.event: reason", 2)
+  if type(reason) ~= "string" then
+    error("k8s.event: reason: expected text, got " .. type(reason), 2)
+  end
   if kind ~= "Normal" and kind ~= "Warning" then
     error("k8s.event: type: expected \"Normal\" or \"Warning\", got " .. tostring(kind), 2)
   end

@@ -37,7 +37,7 @@
 
 ---@class tidelock.Event
 ---@field type "Normal"|"Warning"
----@field reason string CamelCase, at most 128 letters
+---@field reason string CamelCase; cut at 128 bytes
 ---@field message string cut at 1024 bytes
 
 ---@class tidelock.Quantity

@@ -136,6 +136,28 @@ data: {key: v, legacy: old}
             await_data("posted", { key = "hers", more = "1" })
         end)
 
+        it("is put right in one write when somebody forces the host's fields", function()
+            put [[ return { apply = { cm("c", o.spec.data) } }]]
+            start()
+            create("w", { data = { a = "1", b = "1" } })
+            await_data("c", { a = "1", b = "1" })
+            process.sleep(0.5)
+            mark = plane.audit:mark()
+            assert(plane.api:json("PATCH", config_map_path("c", "fieldManager=alice&force=true"),
+                [[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a":"hers","more":"hers"}}]],
+                "application/apply-patch+yaml"))
+            await_data("c", { a = "1", b = "1", more = "hers" })
+            process.sleep(1)
+            assert.equal(1, #writes_to "c", functional.audit.describe(writes_to "c"))
+            for _, entry in ipairs(plane:get("configmaps", namespace, "c").metadata.managedFields) do
+                if entry.manager == "alice" then
+                    assert.same({ ["f:data"] = { ["f:more"] = {} } }, entry.fieldsV1)
+                end
+            end
+            set("w", { data = { a = "2" } }) -- nobody is in the way
+            await_data("c", { a = "2", b = "1", more = "hers" })
+        end)
+
         it("is refused with the names of its managers", function()
             put [[ return { apply = { cm("posted", { key = "w" }) } }]]
             start()
@@ -454,7 +476,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
             put [[
     local target = { apiVersion = "apps/v1", kind = "Deployment", name = "none" }
     local one = { apiVersion = "autoscaling/v1", kind = "HorizontalPodAutoscaler", metadata = { name = "h", labels = { v = "1" } },
-      spec = { maxReplicas = 3, scaleTargetRef = target, targetCPUUtilizationPercentage = 50 } }
+      spec = { minReplicas = 2, maxReplicas = 3, scaleTargetRef = target, targetCPUUtilizationPercentage = 50 } }
     local two = { apiVersion = "autoscaling/v2", kind = "HorizontalPodAutoscaler", metadata = { name = "h" },
       spec = { maxReplicas = 4, scaleTargetRef = target, metrics = { { type = "Resource", resource = { name = "cpu",
         target = { type = "Utilization", averageUtilization = 60 } } } } } }
@@ -469,6 +491,9 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
             create("w", { version = 1 })
             local first = eventually(10, "it is there", autoscaler)
             assert.equal(50, first.spec.metrics[1].resource.target.averageUtilization)
+            assert.equal(2, first.spec.minReplicas)
+            process.sleep(0.5)
+            mark = plane.audit:mark()
             set("w", { version = 2 })
             local second = eventually(10, "it has the new values", function()
                 local now = autoscaler()
@@ -476,8 +501,10 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: tidelock}]
             end)
             assert.equal(first.metadata.uid, second.metadata.uid)
             assert.equal(60, second.spec.metrics[1].resource.target.averageUtilization)
-            assert.is_nil(second.metadata.labels.v)
+            assert.is_nil(second.metadata.labels.v) -- what it had in the other version's fields goes
+            assert.equal(1, second.spec.minReplicas)
             process.sleep(1)
+            assert.equal(1, #writes_to "h", functional.audit.describe(writes_to "h"))
             mark = plane.audit:mark()
             host:stop()
             host = functional.host.start { plane = plane, args = { "--grant", "own=/Secret" } }

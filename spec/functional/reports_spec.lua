@@ -30,7 +30,9 @@ return {
     elseif what == "again" then
       return { events = { k8s.event("Normal", size % 2 == 0 and "Even" or "Odd", "the same each time") } }
     elseif what == "odd" then
-      return { events = { k8s.event("Normal", ("R"):rep(200), "a long reason"), k8s.event("Warning", "Blank", "") } }
+      return { status = { readyReplicas = size }, events = { k8s.event("Normal", ("R"):rep(200), "a long reason"),
+        k8s.event("Normal", "two words", "a reason with a blank"), k8s.event("Warning", "", "no reason"),
+        k8s.event("Warning", "NoText", "") } }
     end
     return { status = { readyReplicas = size } }
   end,
@@ -70,6 +72,13 @@ functional.describe("reports", function()
 
     local function image(name, what, size)
         plane:patch("memcacheds", namespace, name, { spec = { image = what, size = size } })
+    end
+
+    local function await_size(name, size)
+        eventually(10, ("the status of %s says %d"):format(name, size), function()
+            local status = plane:get("memcacheds", namespace, name).status
+            return status and status.readyReplicas == size
+        end)
     end
 
     local function reconciled(name)
@@ -193,7 +202,7 @@ functional.describe("reports", function()
             return plane:get("memcacheds", namespace, "a").status
         end)
         local mark = plane.audit:mark()
-        for i = 1, 200 do -- new against the result before it, each time
+        for i = 1, 1000 do -- new against the result before it, each time
             image("a", "again", 2 + i % 2)
         end
         local function event(reason)
@@ -206,7 +215,7 @@ functional.describe("reports", function()
         end
         local odd = eventually(60, "there is a series", function()
             local found = event "Odd"
-            return found and found.series and found.series.count >= 20 and found, found and require("cjson").encode(found.series)
+            return found and found.series and found.series.count >= 100 and found, found and require("cjson").encode(found.series)
         end)
         local six = "^%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d:%d%d%.%d%d%d%d%d%dZ$"
         assert.matches(six, odd.eventTime)
@@ -220,22 +229,30 @@ functional.describe("reports", function()
         assert.is_true(writes <= 10, writes .. " writes of Events")
     end)
 
-    it("events with odd reasons as far as the server takes them, and of an object that is gone", function()
-        plane:create("memcacheds", namespace, functional.memcached("a", { size = 1, image = "fine" }))
-        eventually(10, "the subject has a status", function()
-            return plane:get("memcacheds", namespace, "a").status
-        end)
-        image("a", "odd", 2)
-        plane:delete("memcacheds", namespace, "a")
-        process.sleep(1.5)
-        for _, found in ipairs((events "a")) do
-            assert.is_true(#found.reason <= 128)
+    it("events with odd reasons as the server takes them, also of an object that is gone", function()
+        for _, name in ipairs { "a", "gone" } do
+            plane:create("memcacheds", namespace, functional.memcached(name, { size = 1, image = "fine" }))
+            await_size(name, 1)
         end
+        image("a", "odd", 2)
+        await_size("a", 2)
+        local wanted = {
+            [("R"):rep(128)] = "a long reason", ["two words"] = "a reason with a blank", Unknown = "no reason", NoText = "NoText",
+        }
+        eventually(5, "all are there", function()
+            local texts = {}
+            for _, event in ipairs((events "a")) do
+                texts[event.reason] = event.message
+            end
+            assert.same(wanted, texts)
+            return true
+        end)
+        assert.is_nil(reconciled "a")
+        image("gone", "odd", 2)
+        plane:delete("memcacheds", namespace, "gone")
         -- the key is in nobody's way
         plane:create("memcacheds", namespace, functional.memcached("b", { size = 1, image = "fine" }))
-        eventually(10, "the next one has a status", function()
-            return plane:get("memcacheds", namespace, "b").status
-        end)
+        await_size("b", 1)
     end)
 
     it("nothing that a pass waits for: without the right to write Events all else goes on", function()
@@ -298,5 +315,101 @@ functional.describe("reports", function()
         end
         assert.is_true(attempts <= 1, attempts .. " Events were tried")
         plane:patch("memcacheds", namespace, "a", { metadata = { finalizers = functional.null } })
+    end)
+end)
+
+-- A server that takes ten Events, then twenty a second, and answers 429 to the others.
+local admission = [[
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: EventRateLimit
+  configuration:
+    apiVersion: eventratelimit.admission.k8s.io/v1alpha1
+    kind: Configuration
+    limits: [{type: Server, qps: 20, burst: 10}]
+]]
+
+functional.describe("reports to a server that has only core/v1 Events, and few of them", function()
+    local plane, folder, host
+
+    setup(function()
+        folder = process.temporary_folder()
+        process.write_file(folder .. "/admission.yaml", admission)
+        plane = functional.controlplane.start { "--no-controller-manager", "--crds", "operators/memcached/crd.yaml",
+            "--api-arg", "--runtime-config=events.k8s.io/v1=false", "--api-arg", "--enable-admission-plugins=EventRateLimit",
+            "--api-arg", "--admission-control-config-file=" .. folder .. "/admission.yaml" }
+        plane:put_scripts("reports", { ["reports.lua"] = script })
+        host = functional.host.start { plane = plane }
+        host:await_ready()
+        plane:create("memcacheds", "default", functional.memcached("a", { size = 1, image = "fine" }))
+    end)
+
+    teardown(function()
+        functional.host.stop_all()
+        plane:stop()
+        process.remove_tree(folder)
+    end)
+
+    local function status()
+        return plane:get("memcacheds", "default", "a").status
+    end
+
+    local function await_size(size)
+        eventually(5, ("the status says %d"):format(size), function()
+            return status() and status().readyReplicas == size
+        end)
+    end
+
+    local function image(what, size)
+        plane:patch("memcacheds", "default", "a", { spec = { image = what, size = size } })
+    end
+
+    local function answers(mark)
+        local codes = {}
+        for _, write in ipairs(plane.audit:writes_since(mark)) do
+            local verb, code = write.text:match "^(%S+) events .* (%d+)$"
+            codes[#codes + 1] = verb and verb .. " " .. code
+            assert.not_equal("events.k8s.io", write.entry.objectRef and write.entry.objectRef.apiGroup)
+        end
+        return codes
+    end
+
+    it("are of core/v1", function()
+        await_size(1)
+        image("again", 2)
+        local event = eventually(10, "the Event is there", function()
+            return plane:list("events", "default", "fieldSelector=involvedObject.name%3Da")[1]
+        end)
+        assert.equal("Even", event.reason)
+        assert.equal("the same each time", event.message)
+        assert.equal("Normal", event.type)
+        assert.equal("tidelock", event.source.component)
+        assert.equal("Memcached", event.involvedObject.kind)
+        assert.equal(1, event.count)
+        assert.matches("^%d%d%d%d%-%d%d%-%d%dT%d%d:%d%d:%d%dZ$", event.firstTimestamp)
+        assert.equal(event.firstTimestamp, event.lastTimestamp)
+        assert.equal("create 201", table.concat(answers(0), ","):sub(-10))
+        assert.is_nil(table.concat(answers(0), ","):find("create [45]"))
+    end)
+
+    it("are tried again when there were too many, and hold nothing up", function()
+        local mark = plane.audit:mark()
+        image("many", 3) -- 41 of them
+        for size = 4, 9 do
+            image("fine", size)
+            await_size(size)
+        end
+        local codes = eventually(20, "all reasons are there", function()
+            local reasons, n = {}, 0
+            for _, event in ipairs(plane:list("events", "default", "fieldSelector=involvedObject.name%3Da")) do
+                n = n + (not reasons[event.reason] and event.reason:find "^Reason%d+$" and 1 or 0)
+                reasons[event.reason] = true
+            end
+            return n == 30 and answers(mark), n .. " of 30"
+        end)
+        assert.truthy(table.concat(codes, ","):find("create 429", 1, true), table.concat(codes, ","))
+        assert.equal(0, host:metric("tidelock_events_total", { result = "dropped" }) or 0)
+        assert.same({ readyReplicas = 9 }, status()) -- and no Reconciled, as nothing failed
     end)
 end)

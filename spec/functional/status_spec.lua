@@ -3,7 +3,7 @@
 local functional = require "spec.functional.support"
 local widgets, eventually, process = functional.widgets, functional.eventually, functional.process
 
-local count = functional.sanitized and 10 or 100 -- Widgets that must not wake themselves
+local count = functional.sanitized and 10 or 300 -- Widgets that must not wake themselves
 
 functional.describe("status", function()
     local plane, namespace, host, mark
@@ -163,26 +163,35 @@ functional.describe("status", function()
         assert.equal(0, #host:log_matching "pass failed", host:log_text())
     end)
 
-    it("of a kind without the subresource settles, or is refused aloud", function()
-        put("plain", [[ return { apply = { cm("child", { a = "1" }) }, status = { phase = "Up", at = world.now() > 0 } } ]],
+    it("of a kind without the subresource is a field of the object, and wakes nobody", function()
+        put("plain", [[ return { apply = { cm("child", { a = "1" }) }, status = { phase = o.spec.phase, at = world.now() > 0 } } ]],
             nil, "Plain")
         start()
-        create("p", {}, "Plain")
-        eventually(10, "its child is there", function()
-            return plane:get("configmaps", namespace, "child")
-        end)
-        eventually(10, "the status is there, or somebody is told", function()
-            local stored = plane:get("plains", namespace, "p").status
-            local told = plane:events_about("p", namespace)
-            return stored and stored.phase == "Up" or told:find("status", 1, true), told .. host:log_text()
-        end)
+        create("p", { phase = "Up" }, "Plain")
+        local function await_phase(wanted)
+            eventually(10, "the status is there", function()
+                assert.same({ phase = wanted, at = true }, plane:get("plains", namespace, "p").status)
+                return true
+            end)
+        end
+        await_phase "Up"
         process.sleep(1)
+        local made = {}
+        for _, write in ipairs(writes()) do
+            made[#made + 1] = write.text
+        end
+        table.sort(made)
+        assert.same({
+            ("patch configmaps %s/child 201"):format(namespace), ("patch plains %s/p 200"):format(namespace),
+        }, made)
+        assert.equal(1, passes "plain")
         mark = plane.audit:mark()
-        local before = passes "plain"
-        process.sleep(2)
-        assert.is_true(#writes() <= 1, functional.audit.describe(writes()))
-        assert.is_true(passes "plain" - before <= 2)
-        assert.truthy(plane:get("plains", namespace, "p"))
+        plane:patch("plains", namespace, "p", { spec = { phase = "Down" } })
+        await_phase "Down"
+        process.sleep(1)
+        assert.equal(1, #writes(), functional.audit.describe(writes()))
+        assert.equal(2, passes "plain")
+        assert.equal("", plane:events_about("p", namespace))
     end)
 
     it("of a child is another controller's, which is said once; without the subresource it is a field", function()
@@ -264,6 +273,38 @@ return { name = "gain", subject = "%s/v1/Gain", reconcile = function(o) return {
         assert.equal(#host:log_matching("pass failed", "the kind has changed"), #host:log_matching "pass failed", host:log_text())
         plane:kubectl { "delete", "crd", "gains." .. group }
         plane:kubectl { "delete", "clusterrole,clusterrolebinding", group }
+    end)
+
+    it("keeps the times that are stored until a condition changes, in any form and from any clock", function()
+        put("status", conditions)
+        start()
+        create("w", { up = true, message = "good" })
+        await_condition "True"
+        local others = { -- a clock that is ahead, a fraction, another zone, Go's zero
+            "2199-01-01T00:00:00Z", "2020-01-01T00:00:00.123456789Z", "2020-01-01T05:30:00+05:30", "0001-01-01T00:00:00Z",
+        }
+        local up = true
+        for _, stamp in ipairs(others) do
+            local list = status().conditions
+            for _, condition in ipairs(list) do
+                condition.lastTransitionTime = condition.type == "Ready" and stamp or condition.lastTransitionTime
+            end
+            mark = plane.audit:mark()
+            plane:kubectl({ "patch", "widget", "w", "-n", namespace, "--subresource=status", "--type=merge",
+                "-p", require("cjson").encode { status = { conditions = list } } })
+            process.sleep(1)
+            assert.is_true(#writes() <= 1, functional.audit.describe(writes()))
+            local now = up and "True" or "False"
+            assert.equal(stamp, await_condition(now).lastTransitionTime)
+            assert.equal(1, change { message = "after " .. stamp })
+            assert.equal(stamp, await_condition(now).lastTransitionTime)
+            up = not up
+            assert.equal(1, change { up = up })
+            local changed = await_condition(up and "True" or "False").lastTransitionTime
+            assert.is_true(changed >= os.date("!%Y-%m-%dT%H:%M:%SZ", os.time() - 30)
+                and changed <= os.date("!%Y-%m-%dT%H:%M:%SZ"), changed)
+        end
+        assert.equal(0, #host:log_matching "pass failed", host:log_text())
     end)
 
     it("and Events have times in UTC, whatever the host's zone", function()

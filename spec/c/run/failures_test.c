@@ -95,6 +95,12 @@ static void every_class_backs_off_and_heals(void **unused)
                     1);
     fails_and_heals(503, STATUS(503, "ServiceUnavailable", "etcd leader changed"), "ApplyFailed",
                     "leader changed", 1);
+    // what passes comes as a 500 too, with and without a reason
+    fails_and_heals(500, PLAIN_500("etcdserver: leader changed"), "ApplyFailed", "etcdserver: leader changed",
+                    1);
+    fails_and_heals(500, STATUS(500, "InternalError", "Internal error occurred: etcdserver: leader changed"),
+                    "ApplyFailed", "etcdserver: leader changed", 1);
+    fails_and_heals(500, PLAIN_500("etcdserver: request timed out"), "ApplyFailed", "request timed out", 1);
     fails_and_heals(500,
                     PLAIN_500("failed to create typed patch object: .notYet: field not declared in schema"),
                     "ApplyFailed", ".notYet: field not declared in schema", 1);
