@@ -55,16 +55,14 @@ static void wake(void *ud, void *owner, const char *key)
 }
 
 struct change {
-    struct host *host;
     struct informer *informer;
     struct object *old, *new;
-    bool echo;
 };
 
 static void tell_controller(void *ud, struct controller *c)
 {
     struct change *x = ud;
-    controller_on_change(c, x->informer, x->old, x->new, x->echo);
+    controller_on_change(c, x->informer, x->old, x->new);
 }
 
 static void on_config_map(struct host *h, struct object *old, struct object *new)
@@ -92,17 +90,15 @@ static void on_change(void *ud, struct informer *informer, struct object *old, s
     struct host *h = ud;
     (void)revision;
     if (h->stopping) {
-        own_writes_is_echo(applier_own_writes(h->applier), old, new);
+        own_writes_came(applier_own_writes(h->applier), old, new);
         return;
     }
     if (new == NULL)
         learned_forget(h->learned, object_uid(old));
-    bool echo =
-        own_writes_is_echo(applier_own_writes(h->applier), old, new) &&
-        !informer_is_listing(informer); // others may have written before ours, or after the last one told
-    struct change x = {h, informer, old, new, echo};
+    struct change x = {informer, old, new};
     deps_on_change(h->deps, informer, old, new);
     scripts_each(h->scripts, tell_controller, &x);
+    own_writes_came(applier_own_writes(h->applier), old, new);
     if (h->config_maps != NULL && informer_use_get(h->config_maps) == informer)
         on_config_map(h, old, new);
 }

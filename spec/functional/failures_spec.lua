@@ -329,6 +329,52 @@ webhooks:
         await_reconciled("FieldConflict", "Deployment", "/d: field .spec.replicas", "kubectl")
     end)
 
+    -- Each forces its value into the object that is the other's or nobody's.
+    local fights = {
+        ["two patches"] = "patch = { { force = true, object = %s } }",
+        ["a child and a patch"] = "apply = { %s }",
+    }
+    for which, entry in pairs(fights) do
+        it("name both scripts that set one field, and both values, of " .. which, function()
+            local function of(name, text)
+                return script(name, ("    return { %s }"):format(text:format(
+                    ('config_map("fought", { v = "of %s" })'):format(name))))
+            end
+            if which == "two patches" then
+                plane:create("configmaps", namespace, { metadata = { name = "fought" } })
+            end
+            plane:put_scripts("one", { ["one.lua"] = of("one", entry) })
+            plane:put_scripts("two", { ["two.lua"] = of("two", fights["two patches"]) })
+            mark = plane.audit:mark()
+            host = functional.host.start { plane = plane }
+            host:await_ready()
+            plane:create("memcacheds", namespace, functional.memcached "a")
+            eventually(20, "both have said, each with both scripts and both values", function()
+                local said = plane:events_about("a", namespace)
+                for _, pair in ipairs { { "one", "two" }, { "two", "one" } } do
+                    local found
+                    for line in said:gmatch "[^\n]+" do
+                        found = found or (line:find("FieldConflict: ConfigMap " .. namespace .. "/fought: field .data.v flips", 1, true)
+                            and line:find(('manager "tidelock-%s-'):format(pair[1]), 1, true)
+                            and line:find(('sets it to "of %s"'):format(pair[1]), 1, true)
+                            and line:find(('this script (manager "tidelock-%s-'):format(pair[2]), 1, true)
+                            and line:find(('to "of %s": leave'):format(pair[2]), 1, true))
+                    end
+                    if not found or #host:log_matching("FieldConflict", ('"script":"%s"'):format(pair[2])) ~= 1
+                        or host:metric("tidelock_field_fights_total", { script = pair[2] }) ~= 1 then
+                        return nil, said .. host:log_text():sub(-1000)
+                    end
+                end
+                return true
+            end)
+            process.sleep(3)
+            local wrote = #writes_to "fought"
+            process.sleep(2)
+            assert.is_true(#writes_to "fought" <= 16, functional.audit.describe(writes_to "fought"))
+            assert.equal(wrote, #writes_to "fought") -- until one of them is set again, after 30 s
+        end)
+    end
+
     it("make a child that somebody deletes again less and less often", function()
         start [[
     return { apply = { config_map("c", { a = "1" }),

@@ -55,14 +55,6 @@ static bool is_immutable_change(const struct api_status *why)
     return false;
 }
 
-static bool is_fought_over(struct apply_op *o, const struct client_result *res)
-{
-    struct object *stored = o->move == FIGHTS_PROBE ? apply_op_stored(o) : NULL;
-    bool again = apply_fight_answered(o, res, stored);
-    object_unref(stored);
-    return again;
-}
-
 // True: another request is on its way.
 static bool goes_on(struct apply_op *o, const struct client_result *res)
 {
@@ -70,7 +62,7 @@ static bool goes_on(struct apply_op *o, const struct client_result *res)
         return true;
     if (apply_hand_over_is_due_again(o, res))
         apply_hand_over_ask(o);
-    else if (is_fought_over(o, res))
+    else if (apply_fight_answered(o, res))
         apply_fields_send(o);
     else if (res->failure != NULL && o->op->replace && is_immutable_change(res->failure))
         apply_delete_replace(o, res->failure);

@@ -47,6 +47,8 @@ bool apply_fight_holds_back(struct apply_op *o)
         o->often = true;
         o->move = FIGHTS_WRITE;
     }
+    if (o->move == FIGHTS_PROBE)
+        o->before = apply_op_stored(o);
     return o->move == FIGHTS_WAIT;
 }
 
@@ -98,10 +100,10 @@ void apply_fight_written(struct apply_op *o, bool created)
 
 // ---- fields
 
-static void report(struct apply_op *o, const struct conflict *c, const struct object *stored)
+static void report(struct apply_op *o, const struct conflict *c)
 {
     const struct op *op = o->op;
-    struct json_doc *wanted = NULL, *live = stored == NULL ? NULL : object_parse(stored);
+    struct json_doc *wanted = NULL, *live = o->before == NULL ? NULL : object_parse(o->before);
     json_parse(op->body, op->body_len, &wanted, NULL);
     char *text =
         conflict_text(c, conflict_find(json_root(live), c->path), op->manager,
@@ -117,7 +119,7 @@ static void report(struct apply_op *o, const struct conflict *c, const struct ob
     json_doc_free(live);
 }
 
-static void found(struct apply_op *o, const struct conflict *c, const struct object *stored)
+static void found(struct apply_op *o, const struct conflict *c)
 {
     bool known = c->manager[0] != '\0';
     char *object = object_text(o->op);
@@ -125,12 +127,12 @@ static void found(struct apply_op *o, const struct conflict *c, const struct obj
         xasprintf("%s: field %s is changed again and again by %s%s%s", object, c->path,
                   known ? "manager \"" : "", known ? c->manager : "somebody else", known ? "\"" : "");
     if (fights_found(o->applier->fights, o->contested, text, now_of(o)))
-        report(o, c, stored);
+        report(o, c);
     free(text);
     free(object);
 }
 
-bool apply_fight_answered(struct apply_op *o, const struct client_result *res, const struct object *stored)
+bool apply_fight_answered(struct apply_op *o, const struct client_result *res)
 {
     const struct op *op = o->op;
     if (o->move != FIGHTS_PROBE)
@@ -141,13 +143,13 @@ bool apply_fight_answered(struct apply_op *o, const struct client_result *res, c
         struct json_doc *status = NULL;
         json_parse(res->body, res->body_len, &status, NULL);
         struct conflict c = conflict_read(json_root(status));
-        found(o, &c, stored);
+        found(o, &c);
         json_doc_free(status);
         again = true;
     } else if (res->failure == NULL && fights_same_desire(o->applier->fights, o->contested)) {
         // Nobody holds the field, and yet what we set does not stay: it is taken away.
         struct conflict c = conflict_guess(json_root(res->doc), op->manager, op->subresource, op->path);
-        found(o, &c, stored);
+        found(o, &c);
     } else if (res->failure == NULL) {
         fights_calm(o->applier->fights, o->contested);
     }

@@ -10,7 +10,7 @@ bool apply_fight_holds_back(struct apply_op *o);
 // The server took the write; `created`: with 201.
 void apply_fight_written(struct apply_op *o, bool created);
 // The answer to a probe. True: our value is to be sent again, by force.
-bool apply_fight_answered(struct apply_op *o, const struct client_result *res, const struct object *stored);
+bool apply_fight_answered(struct apply_op *o, const struct client_result *res);
 void apply_fight_deleted(struct apply_op *o); // a child, by us, so that its next creation is no fight
 // The fight this write is in, for people; NULL: none that is known. Its reason, as for an Event, in
 // *ret_reason.

@@ -46,17 +46,22 @@ static bool is_unseen(const struct apply_op *o)
     return o->in->unseen && apply_op_is_about_subject(o->op);
 }
 
+static struct own_writer writer_of(const struct apply_op *o)
+{
+    return (struct own_writer){o->in->view->script->hash, o->in->key};
+}
+
 static void end_write(struct apply_op *o, const char *rv)
 {
     const struct op *op = o->op;
     if (is_unseen(o))
         return;
-    o->foreign |= own_writes_end(o->applier->own, op->resource.gvk, op->ns, op->name, rv);
+    o->foreign |= own_writes_end(o->applier->own, writer_of(o), op->resource.gvk, op->ns, op->name, rv);
     if (rv == NULL)
         return;
     char *stored = stored_version(o);
     if (stored[0] != '\0' || op->kind == OP_DELETE)
-        own_writes_store_has(o->applier->own, op->resource.gvk, op->ns, op->name, stored);
+        own_writes_store_has(o->applier->own, writer_of(o), op->resource.gvk, op->ns, op->name, stored);
     free(stored);
 }
 
@@ -105,7 +110,7 @@ static void go(struct write_waiter *w)
     const struct op *op = o->op;
     o->in_gate = true;
     if (!is_unseen(o))
-        own_writes_begin(o->applier->own, op->resource.gvk, op->ns, op->name, o->waiter);
+        own_writes_begin(o->applier->own, writer_of(o), op->resource.gvk, op->ns, op->name, o->waiter);
     if (op->kind == OP_DELETE) {
         apply_delete_send(o);
     } else if (op->hands_over) {
@@ -120,6 +125,7 @@ static void go(struct write_waiter *w)
 void apply_op_fini(struct apply_op *o)
 {
     free(o->contested);
+    object_unref(o->before);
 }
 
 void apply_op_start(struct apply_op *o)

@@ -37,8 +37,9 @@ struct apply_op {
     bool writes;
     const char *remedy; // what it is to help with stands in err; NULL: nothing
     // what others may undo
-    char *contested; // the field or child, see run/apply/fights.h; NULL: nothing
-    bool often;      // the child has been made again and again
+    char *contested;       // the field or child, see run/apply/fights.h; NULL: nothing
+    struct object *before; // +1, for a probe: what others have made of the object; NULL: none is known
+    bool often;            // the child has been made again and again
     // the outcome
     bool ok;
     bool written;     // the server took something

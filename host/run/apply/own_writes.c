@@ -9,25 +9,31 @@
 #include "base/hash_table.h"
 #include "base/strset.h"
 
-struct wait { // one waiter waits for one entry
+struct wait { // one waiter waits for one part
     struct own_waiter *waiter;
-    struct entry *entry;
-    LIST_ENTRY(wait) in_entry;
+    LIST_ENTRY(wait) in_part;
     LIST_ENTRY(wait) in_waiter;
 };
 LIST_HEAD(waits, wait);
 
 enum { VERSIONS_MAX = 16 }; // of an object that are kept apart; with more somebody else writes, too
 
-struct entry {
-    char *id; // of id_len bytes, see id_of
-    size_t id_len;
+struct part { // what one writer has under way
+    struct entry *entry;
+    char *script, *key;
     unsigned in_flight;
-    char *written;      // resourceVersion of our newest answered write, "" to vanish, or NULL
+    char *written;      // resourceVersion of the newest answered write, "" to vanish, or NULL
     struct strset ours; // resourceVersions of all of them
     struct strset seen; // of changes that came while a write was in flight, "" for a deletion
     bool crowded;       // there were more of those
     struct waits waits;
+    LIST_ENTRY(part) in_entry;
+};
+
+struct entry { // of an object
+    char *id;  // of id_len bytes, see id_of
+    size_t id_len;
+    LIST_HEAD(, part) parts; // never empty
     UT_hash_handle hh;
 };
 
@@ -72,65 +78,103 @@ static struct entry *find(struct own_writes *w, const struct gvk *gvk, const cha
     return e;
 }
 
+static struct part *find_part(const struct entry *e, struct own_writer by)
+{
+    struct part *p;
+    if (e == NULL)
+        return NULL;
+    LIST_FOREACH (p, &e->parts, in_entry)
+        if (str_eq(p->key, by.key) && str_eq(p->script, by.script))
+            return p;
+    return NULL;
+}
+
 static void wait_free(struct wait *x)
 {
-    LIST_REMOVE(x, in_entry);
+    LIST_REMOVE(x, in_part);
     LIST_REMOVE(x, in_waiter);
     free(x);
 }
 
-// Frees the waits first, then tells: a waiter may free itself when told.
-static void entry_free(struct own_writes *w, struct entry *e)
+// Frees the waits first, then tells: a waiter may free itself when told. With its last part an entry goes.
+static void part_free(struct own_writes *w, struct part *p)
 {
-    HASH_DEL(w->entries, e);
-    while (!LIST_EMPTY(&e->waits)) {
-        struct own_waiter *waiter = LIST_FIRST(&e->waits)->waiter;
-        wait_free(LIST_FIRST(&e->waits));
+    struct entry *e = p->entry;
+    LIST_REMOVE(p, in_entry);
+    if (LIST_EMPTY(&e->parts)) {
+        HASH_DEL(w->entries, e);
+        free(e->id);
+        free(e);
+    }
+    while (!LIST_EMPTY(&p->waits)) {
+        struct own_waiter *waiter = LIST_FIRST(&p->waits)->waiter;
+        wait_free(LIST_FIRST(&p->waits));
         if (waiter->armed && LIST_EMPTY(&waiter->waits))
             waiter->on_seen(waiter->ud);
     }
-    free(e->id);
-    free(e->written);
-    strset_fini(&e->ours);
-    strset_fini(&e->seen);
-    free(e);
+    free(p->script);
+    free(p->key);
+    free(p->written);
+    strset_fini(&p->ours);
+    strset_fini(&p->seen);
+    free(p);
 }
 
 void own_writes_free(struct own_writes *w)
 {
     if (w == NULL)
         return;
-    struct entry *e, *tmp;
-    HASH_ITER (hh, w->entries, e, tmp) {
-        while (!LIST_EMPTY(&e->waits))
-            wait_free(LIST_FIRST(&e->waits));
-        entry_free(w, e);
+    while (w->entries != NULL) {
+        struct part *p = LIST_FIRST(&w->entries->parts);
+        while (!LIST_EMPTY(&p->waits))
+            wait_free(LIST_FIRST(&p->waits));
+        part_free(w, p);
     }
     buf_fini(&w->id);
     free(w);
 }
 
-void own_writes_begin(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name,
-                      struct own_waiter *waiter)
+static struct entry *find_or_add(struct own_writes *w, const struct gvk *gvk, const char *ns,
+                                 const char *name)
 {
     struct entry *e = find(w, gvk, ns, name);
-    if (e == NULL) {
-        const struct buf *id = id_of(w, gvk, ns, name);
-        e = xcalloc(1, sizeof *e);
-        e->id = xmemdup(id->data, id->len);
-        e->id_len = id->len;
-        strset_init(&e->ours);
-        strset_init(&e->seen);
-        LIST_INIT(&e->waits);
-        HASH_ADD_KEYPTR(hh, w->entries, e->id, e->id_len, e);
-    }
-    e->in_flight++;
+    if (e != NULL)
+        return e;
+    const struct buf *id = id_of(w, gvk, ns, name);
+    e = xcalloc(1, sizeof *e);
+    e->id = xmemdup(id->data, id->len);
+    e->id_len = id->len;
+    LIST_INIT(&e->parts);
+    HASH_ADD_KEYPTR(hh, w->entries, e->id, e->id_len, e);
+    return e;
+}
+
+static struct part *part_new(struct entry *e, struct own_writer by)
+{
+    struct part *p = xcalloc(1, sizeof *p);
+    p->entry = e;
+    p->script = xstrdup(by.script);
+    p->key = xstrdup(by.key);
+    strset_init(&p->ours);
+    strset_init(&p->seen);
+    LIST_INIT(&p->waits);
+    LIST_INSERT_HEAD(&e->parts, p, in_entry);
+    return p;
+}
+
+void own_writes_begin(struct own_writes *w, struct own_writer by, const struct gvk *gvk, const char *ns,
+                      const char *name, struct own_waiter *waiter)
+{
+    struct entry *e = find_or_add(w, gvk, ns, name);
+    struct part *p = find_part(e, by);
+    if (p == NULL)
+        p = part_new(e, by);
+    p->in_flight++;
     if (waiter == NULL)
         return;
     struct wait *x = xcalloc(1, sizeof *x);
     x->waiter = waiter;
-    x->entry = e;
-    LIST_INSERT_HEAD(&e->waits, x, in_entry);
+    LIST_INSERT_HEAD(&p->waits, x, in_part);
     LIST_INSERT_HEAD(&waiter->waits, x, in_waiter);
 }
 
@@ -146,86 +190,97 @@ static bool shows(const char *seen, const char *written)
 }
 
 // Answers of writes that were in flight together come in any order.
-static void note_written(struct entry *e, const char *rv)
+static void note_written(struct part *p, const char *rv)
 {
     int order;
-    if (e->ours.count < VERSIONS_MAX)
-        strset_add(&e->ours, rv);
-    if (e->written != NULL && object_rv_compare(rv, e->written, &order) && order < 0)
+    if (p->ours.count < VERSIONS_MAX)
+        strset_add(&p->ours, rv);
+    if (p->written != NULL && object_rv_compare(rv, p->written, &order) && order < 0)
         return;
-    free(e->written);
-    e->written = xstrdup(rv);
+    free(p->written);
+    p->written = xstrdup(rv);
 }
 
-static void note_seen(struct entry *e, const char *rv)
+static void note_seen(struct part *p, const char *rv)
 {
-    if (strset_has(&e->seen, rv))
+    if (strset_has(&p->seen, rv))
         return; // by another store
-    e->crowded |= e->seen.count == VERSIONS_MAX;
-    if (e->seen.count < VERSIONS_MAX)
-        strset_add(&e->seen, rv);
+    p->crowded |= p->seen.count == VERSIONS_MAX;
+    if (p->seen.count < VERSIONS_MAX)
+        strset_add(&p->seen, rv);
 }
 
-static bool was_shown(const struct entry *e)
+static bool was_shown(const struct part *p)
 {
-    for (size_t i = 0; i < e->seen.count; i++)
-        if (shows(e->seen.items[i], e->written))
+    for (size_t i = 0; i < p->seen.count; i++)
+        if (shows(p->seen.items[i], p->written))
             return true;
     return false;
 }
 
-static bool saw_others(const struct entry *e)
+static bool saw_others(const struct part *p)
 {
-    for (size_t i = 0; i < e->seen.count; i++)
-        if (!strset_has(&e->ours, e->seen.items[i]))
+    for (size_t i = 0; i < p->seen.count; i++)
+        if (!strset_has(&p->ours, p->seen.items[i]))
             return true;
-    return e->crowded;
+    return p->crowded;
 }
 
-bool own_writes_end(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name,
-                    const char *rv)
+bool own_writes_end(struct own_writes *w, struct own_writer by, const struct gvk *gvk, const char *ns,
+                    const char *name, const char *rv)
 {
-    struct entry *e = find(w, gvk, ns, name);
-    if (e == NULL || e->in_flight == 0)
+    struct part *p = find_part(find(w, gvk, ns, name), by);
+    if (p == NULL || p->in_flight == 0)
         return false;
     if (rv != NULL)
-        note_written(e, rv);
-    if (--e->in_flight > 0)
+        note_written(p, rv);
+    if (--p->in_flight > 0)
         return false;
-    bool foreign = saw_others(e);
-    if (e->written == NULL || was_shown(e)) {
-        entry_free(w, e);
+    bool foreign = saw_others(p);
+    if (p->written == NULL || was_shown(p)) {
+        part_free(w, p);
         return foreign;
     }
-    strset_fini(&e->seen);
-    strset_init(&e->seen);
-    e->crowded = false;
+    strset_fini(&p->seen);
+    strset_init(&p->seen);
+    p->crowded = false;
     return foreign;
 }
 
-void own_writes_store_has(struct own_writes *w, const struct gvk *gvk, const char *ns, const char *name,
-                          const char *rv)
+void own_writes_store_has(struct own_writes *w, struct own_writer by, const struct gvk *gvk, const char *ns,
+                          const char *name, const char *rv)
 {
-    struct entry *e = find(w, gvk, ns, name);
-    if (e != NULL && e->in_flight == 0 && shows(rv, e->written))
-        entry_free(w, e);
+    struct part *p = find_part(find(w, gvk, ns, name), by);
+    if (p != NULL && p->in_flight == 0 && shows(rv, p->written))
+        part_free(w, p);
 }
 
-bool own_writes_is_echo(struct own_writes *w, const struct object *old, const struct object *new)
+static struct entry *find_changed(struct own_writes *w, const struct object *old, const struct object *new)
 {
     const struct object *o = new != NULL ? new : old;
-    struct entry *e = w->entries == NULL ? NULL : find(w, object_gvk(o), object_namespace(o), object_name(o));
-    if (e == NULL)
-        return false;
+    return w->entries == NULL ? NULL : find(w, object_gvk(o), object_namespace(o), object_name(o));
+}
+
+bool own_writes_is_echo(struct own_writes *w, struct own_writer of, const struct object *old,
+                        const struct object *new)
+{
+    const struct part *p = find_part(find_changed(w, old, new), of);
+    return p != NULL &&
+           (p->in_flight > 0 || strset_has(&p->ours, new != NULL ? object_resource_version(new) : ""));
+}
+
+void own_writes_came(struct own_writes *w, const struct object *old, const struct object *new)
+{
+    const struct entry *e = find_changed(w, old, new);
     const char *rv = new != NULL ? object_resource_version(new) : "";
-    if (e->in_flight > 0) {
-        note_seen(e, rv);
-        return true;
+    struct part *next;
+    for (struct part *p = e == NULL ? NULL : LIST_FIRST(&e->parts); p != NULL; p = next) {
+        next = LIST_NEXT(p, in_entry);
+        if (p->in_flight > 0)
+            note_seen(p, rv);
+        else if (shows(rv, p->written))
+            part_free(w, p);
     }
-    bool echo = strset_has(&e->ours, rv);
-    if (shows(rv, e->written))
-        entry_free(w, e);
-    return echo;
 }
 
 struct own_waiter *own_waiter_new(struct own_writes *w, void (*on_seen)(void *ud), void *ud)

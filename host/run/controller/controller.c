@@ -379,23 +379,32 @@ void controller_wake(struct controller *c, const char *key)
         controller_add(c, key);
 }
 
-static void on_child(struct controller *c, const struct object *child)
+bool controller_is_echo(const struct controller *c, struct informer *informer, const char *key,
+                        const struct object *old, const struct object *new)
 {
-    const char *uid = object_label(child, MARKS_LABEL_OWNER);
+    return !informer_is_listing(informer) &&
+           own_writes_is_echo(applier_own_writes(c->env->applier), (struct own_writer){c->script->hash, key},
+                              old, new);
+}
+
+static void on_child(struct controller *c, struct informer *informer, const struct object *old,
+                     const struct object *new)
+{
+    const char *uid = object_label(new != NULL ? new : old, MARKS_LABEL_OWNER);
     const char *key = uid == NULL ? NULL : controller_key_of_uid(c, uid);
-    if (key != NULL)
+    if (key != NULL && !controller_is_echo(c, informer, key, old, new))
         controller_add(c, key);
 }
 
 void controller_on_change(struct controller *c, struct informer *informer, struct object *old,
-                          struct object *new, bool echo)
+                          struct object *new)
 {
     if (c->stopping)
         return;
     if (controller_is_subject_informer(c, informer))
-        controller_on_subject(c, old, new, echo);
-    if (!echo && c->ready && controller_is_child_informer(c, informer))
-        on_child(c, new != NULL ? new : old);
+        controller_on_subject(c, informer, old, new);
+    if (c->ready && controller_is_child_informer(c, informer))
+        on_child(c, informer, old, new);
 }
 
 struct controller_view *controller_take_view(void *controller)

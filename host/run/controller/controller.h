@@ -71,9 +71,9 @@ size_t controller_pending(const struct controller *c); // keys that wait or are 
 
 // ---- hooks for the host
 void controller_wake(struct controller *c, const char *key);
-// A change in any store: is it about our subject or a child? echo: it is only a write of our own coming back.
+// A change in any store: is it about our subject or a child? The echo of a key's own write does not wake it.
 void controller_on_change(struct controller *c, struct informer *informer, struct object *old,
-                          struct object *new, bool echo);
+                          struct object *new);
 void controller_on_state(struct controller *c);                     // some informer's state changed
 void controller_on_key(struct controller *c);                       // the host's key is there
 void controller_on_schemas(struct controller *c);                   // a schema is there, or will not come

@@ -84,7 +84,12 @@ void controller_forget_subject(struct controller *c, const char *uid);
 const char *controller_key_of_uid(const struct controller *c, const char *uid);
 void controller_forget_subjects(struct controller *c);
 void controller_each_uid(const struct controller *c, void (*fn)(void *arg, const char *uid), void *arg);
-void controller_on_subject(struct controller *c, struct object *old, struct object *new, bool echo);
+void controller_on_subject(struct controller *c, struct informer *informer, struct object *old,
+                           struct object *new);
+// Is this change only the echo of a write of that key? None is while the kind is listed: others may have
+// written before that write, or after the last change that was told.
+bool controller_is_echo(const struct controller *c, struct informer *informer, const char *key,
+                        const struct object *old, const struct object *new);
 
 // controller_when.c: the script's `when`, evaluated on a worker
 void controller_ask_when(struct controller *c, const char *key, struct object *new);

@@ -95,7 +95,8 @@ static bool matters(struct controller *c, const struct object *old, struct objec
     return false;
 }
 
-void controller_on_subject(struct controller *c, struct object *old, struct object *new, bool echo)
+void controller_on_subject(struct controller *c, struct informer *informer, struct object *old,
+                           struct object *new)
 {
     // A store that serves others too holds more than this script's subjects: what leaves them is gone.
     if (old != NULL && !predicate_selects(c->script, old))
@@ -118,7 +119,8 @@ void controller_on_subject(struct controller *c, struct object *old, struct obje
         controller_deletion_forget(c, key);
     else
         controller_deletion_note(c, new, false);
-    if (c->ready && (!echo || new == NULL) && matters(c, old, new, key))
+    if (c->ready && (new == NULL || !controller_is_echo(c, informer, key, old, new)) &&
+        matters(c, old, new, key))
         controller_add(c, key);
     free(key);
 }

@@ -49,6 +49,7 @@ struct record {
 
 struct reconciled {
     struct reconciled_options o;
+    char script[MARKS_HASH_MAX];
     char manager[MARKS_MANAGER_MAX];
     struct record *records;
 };
@@ -57,6 +58,7 @@ struct reconciled *reconciled_new(const struct reconciled_options *o)
 {
     struct reconciled *r = xcalloc(1, sizeof *r);
     r->o = *o;
+    snprintf(r->script, sizeof r->script, "%s", o->script);
     marks_report_manager(r->manager, o->script);
     return r;
 }
@@ -69,10 +71,16 @@ static void report_fini(struct report *p)
     *p = (struct report){0};
 }
 
+static struct own_writer writer_of(const struct record *x)
+{
+    return (struct own_writer){x->set->script, x->key};
+}
+
 static void end_write(struct record *x, const char *rv)
 {
     const struct object *o = x->sending.subject;
-    bool foreign = own_writes_end(x->set->o.own, object_gvk(o), object_namespace(o), object_name(o), rv);
+    bool foreign =
+        own_writes_end(x->set->o.own, writer_of(x), object_gvk(o), object_namespace(o), object_name(o), rv);
     if (foreign)
         x->set->o.again(x->set->o.ud, x->key, 0);
 }
@@ -82,7 +90,7 @@ static void record_free(struct reconciled *r, struct record *x)
     if (x->call != NULL) {
         const struct object *o = x->sending.subject;
         call_cancel(x->call);
-        own_writes_end(r->o.own, object_gvk(o), object_namespace(o), object_name(o), NULL);
+        own_writes_end(r->o.own, writer_of(x), object_gvk(o), object_namespace(o), object_name(o), NULL);
     }
     HASH_DEL(r->records, x);
     report_fini(&x->wanted);
@@ -286,7 +294,7 @@ static void send(struct record *x, const char *since)
     buf_init(&query, 4096);
     resource_query_add(&query, "fieldManager", r->manager);
     resource_path(&resource, object_namespace(o), object_name(o), "status", query.data, &path);
-    own_writes_begin(r->o.own, object_gvk(o), object_namespace(o), object_name(o), NULL);
+    own_writes_begin(r->o.own, writer_of(x), object_gvk(o), object_namespace(o), object_name(o), NULL);
     x->call = client_send(r->o.client,
                           &(struct client_request){.method = METHOD_PATCH,
                                                    .path = path.data,

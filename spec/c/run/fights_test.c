@@ -190,7 +190,9 @@ static void a_field_that_is_taken_away(void **unused)
         sim_run(&s, 1000);
     }
     assert_in_range(things_requests(&s, "PATCH", "/configmaps/a") - before, 5, 12);
-    assert_int_equal(things_events(&s, "default", "FieldConflict", NULL), 1);
+    assert_int_equal(
+        things_events(&s, "default", "FieldConflict", "field .data.v flips: somebody sets it to nothing"), 1);
+    assert_int_equal(things_events(&s, "default", "FieldConflict", "to \"1\""), 1);
     sim_fini(&s);
 }
 
@@ -357,30 +359,75 @@ static void a_child_that_is_refused_in_a_fight(void **unused)
     sim_fini(&s);
 }
 
-// Two scripts force one field of an object that is neither's.
-static void two_scripts(void **unused)
+// A script whose `result` may hold `target`, a ConfigMap of that value.
+static void put_fighter(struct sim *s, const char *name, const char *result, const char *v)
+{
+    char *target = xasprintf("{ apiVersion = 'v1', kind = 'ConfigMap', metadata = { name = 'target' }, "
+                             "data = { v = '%s' } }",
+                             v);
+    char *text = xasprintf("return { name = '%s', subject = 'x.test/v1/Thing', reconcile = function(o)\n"
+                           "  local target = %s\n  %s\nend }",
+                           name, target, result);
+    sim_put_script_text(s, name, "s.lua", text);
+    free(text);
+    free(target);
+}
+
+#define PATCHES "return { patch = { { force = true, object = target } } }"
+
+// Both scripts, and both values, in what each tells; and it is slowed.
+static void expect_fight(struct sim *s)
+{
+    things_put(s, "t", "{}");
+    sim_run(s, 600 * 1000);
+    assert_in_range(things_requests(s, "PATCH", "/configmaps/target"), 8, 40);
+    static const char *const told[] = {"manager \"tidelock-one-", "manager \"tidelock-two-", "\"of one\"",
+                                       "\"of two\"", "field .data.v flips"};
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        assert_int_equal(things_events(s, "default", "FieldConflict", told[i]), 2);
+    sim_fini(s);
+}
+
+static void two_patches(void **unused)
 {
     struct sim s;
     (void)unused;
     sim_init(&s, 3);
     sim_apply(&s, "kubectl", THINGS_CRD("things", "thing", "Thing", "Namespaced"));
-    for (char name[] = "one"; name[0] != 'q'; name[0] = name[0] == 'o' ? 'p' : 'q') {
-        char *text = xasprintf("return { name = '%s', subject = 'x.test/v1/Thing', reconcile = function()\n"
-                               "  return { patch = { { force = true, object = { apiVersion = 'v1', kind = "
-                               "'ConfigMap', metadata = { name = 'target' }, data = { v = '%s' } } } } }\n"
-                               "end }",
-                               name, name);
-        sim_put_script_text(&s, name, "s.lua", text);
-        free(text);
-    }
     sim_request(&s, "alice", "POST", THINGS_CONFIG_MAPS, "application/json",
                 "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"target\"}}");
+    put_fighter(&s, "one", PATCHES, "of one");
+    put_fighter(&s, "two", PATCHES, "of two");
+    expect_fight(&s);
+}
+
+static void a_child_and_a_patch(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    sim_init(&s, 3);
+    sim_apply(&s, "kubectl", THINGS_CRD("things", "thing", "Thing", "Namespaced"));
+    put_fighter(&s, "one", "return { apply = { target } }", "of one");
+    put_fighter(&s, "two", PATCHES, "of two");
+    expect_fight(&s);
+}
+
+// One script: what a subject patches is another's child.
+static void two_subjects(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    things_start(&s,
+                 "if o.metadata.name == 't' then return { apply = { cm('a', 'of t') } } end\n"
+                 "return { patch = { { force = true, object = cm('a', 'of u') } } }",
+                 "");
     things_put(&s, "t", "{}");
+    things_settle(&s);
+    things_put(&s, "u", "{}");
     sim_run(&s, 600 * 1000);
-    assert_in_range(things_requests(&s, "PATCH", "/configmaps/target"), 8, 40);
-    size_t told = things_events(&s, "default", "FieldConflict", "manager \"tidelock-one-") +
-                  things_events(&s, "default", "FieldConflict", "manager \"tidelock-pne-");
-    assert_true(told >= 1);
+    assert_in_range(things_requests(&s, "PATCH", "/configmaps/a"), 8, 40);
+    assert_int_equal(things_events(&s, "default", "FieldConflict", "to \"of t\""), 2);
+    assert_int_equal(things_events(&s, "default", "FieldConflict", "to \"of u\""), 2);
     sim_fini(&s);
 }
 
@@ -402,7 +449,9 @@ int main(void)
         cmocka_unit_test(children_that_come_and_go),
         cmocka_unit_test(a_child_that_is_refused),
         cmocka_unit_test(a_child_that_is_refused_in_a_fight),
-        cmocka_unit_test(two_scripts),
+        cmocka_unit_test(two_patches),
+        cmocka_unit_test(a_child_and_a_patch),
+        cmocka_unit_test(two_subjects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,11 +26,17 @@ static struct object *object_at(const char *rv)
     return o;
 }
 
-// A change to resourceVersion rv ("": the deletion of it) comes through the watch.
+static const struct own_writer one = {"script", "ns/one"}, two = {"script", "ns/two"},
+                               other = {"other", "ns/one"};
+
+// A change to resourceVersion rv ("": the deletion of it) comes through the watch. Is it one's own echo?
 static bool comes(struct own_writes *w, const char *rv)
 {
-    struct object *o = object_at(rv[0] == '\0' ? "9" : rv);
-    bool echo = rv[0] == '\0' ? own_writes_is_echo(w, o, NULL) : own_writes_is_echo(w, NULL, o);
+    struct object *o = object_at(rv[0] == '\0' ? "9" : rv), *old = rv[0] == '\0' ? o : NULL,
+                  *new = old == NULL ? o : NULL;
+    bool echo = own_writes_is_echo(w, one, old, new);
+    assert_false(own_writes_is_echo(w, other, old, new)); // it has written nothing
+    own_writes_came(w, old, new);
     object_unref(o);
     return echo;
 }
@@ -46,8 +52,8 @@ static void answer_then_echo(void **unused)
     (void)unused;
     struct own_writes *w = own_writes_new();
     struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
-    own_writes_begin(w, config_map(), "ns", "a", x);
-    assert_false(own_writes_end(w, config_map(), "ns", "a", "7"));
+    own_writes_begin(w, one, config_map(), "ns", "a", x);
+    assert_false(own_writes_end(w, one, config_map(), "ns", "a", "7"));
     own_waiter_arm(x);
     assert_false(own_waiter_is_clear(x));
     assert_false(comes(w, "6")); // older, somebody else's: it counts, and is not enough
@@ -65,9 +71,9 @@ static void echo_then_answer(void **unused)
     (void)unused;
     struct own_writes *w = own_writes_new();
     struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
-    own_writes_begin(w, config_map(), "ns", "a", x);
+    own_writes_begin(w, one, config_map(), "ns", "a", x);
     assert_true(comes(w, "7")); // may be ours: decided by the answer
-    assert_false(own_writes_end(w, config_map(), "ns", "a", "7"));
+    assert_false(own_writes_end(w, one, config_map(), "ns", "a", "7"));
     assert_true(own_waiter_is_clear(x));
     own_waiter_free(x);
     own_writes_free(w);
@@ -77,12 +83,13 @@ static void foreign_change_while_in_flight(void **unused)
 {
     (void)unused;
     struct own_writes *w = own_writes_new();
-    own_writes_begin(w, config_map(), "ns", "a", NULL);
+    own_writes_begin(w, one, config_map(), "ns", "a", NULL);
     assert_true(comes(w, "9"));
-    assert_true(own_writes_end(w, config_map(), "ns", "a", "7")); // 9 came after ours: look again
-    own_writes_begin(w, config_map(), "ns", "a", NULL);
+    assert_true(own_writes_end(w, one, config_map(), "ns", "a", "7")); // 9 came after ours: look again
+    own_writes_begin(w, one, config_map(), "ns", "a", NULL);
     assert_true(comes(w, "10"));
-    assert_true(own_writes_end(w, config_map(), "ns", "a", NULL)); // our write failed, so 10 was not ours
+    assert_true(
+        own_writes_end(w, one, config_map(), "ns", "a", NULL)); // our write failed, so 10 was not ours
     own_writes_free(w);
 }
 
@@ -91,18 +98,18 @@ static void foreign_change_before_ours(void **unused)
 {
     (void)unused;
     struct own_writes *w = own_writes_new();
-    own_writes_begin(w, config_map(), "ns", "a", NULL);
+    own_writes_begin(w, one, config_map(), "ns", "a", NULL);
     assert_true(comes(w, "6"));
     assert_true(comes(w, "7"));
-    assert_true(own_writes_end(w, config_map(), "ns", "a", "7"));
+    assert_true(own_writes_end(w, one, config_map(), "ns", "a", "7"));
     assert_false(comes(w, "8")); // ours was shown
-    own_writes_begin(w, config_map(), "ns", "a", NULL);
+    own_writes_begin(w, one, config_map(), "ns", "a", NULL);
     for (int i = 0; i < 100; i++) { // it is a busy object
         char rv[8];
         snprintf(rv, sizeof rv, "%d", 100 + i);
         assert_true(comes(w, rv));
     }
-    assert_true(own_writes_end(w, config_map(), "ns", "a", "99"));
+    assert_true(own_writes_end(w, one, config_map(), "ns", "a", "99"));
     own_writes_free(w);
 }
 
@@ -113,21 +120,22 @@ static void two_at_once(void **unused)
     (void)unused;
     struct own_writes *w = own_writes_new();
     struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
-    own_writes_begin(w, config_map(), "ns", "a", x);
-    own_writes_begin(w, config_map(), "ns", "a", x);
-    assert_false(own_writes_end(w, config_map(), "ns", "a", "8"));
-    assert_false(own_writes_end(w, config_map(), "ns", "a", "7"));
+    own_writes_begin(w, one, config_map(), "ns", "a", x);
+    own_writes_begin(w, one, config_map(), "ns", "a", x);
+    assert_false(own_writes_end(w, one, config_map(), "ns", "a", "8"));
+    assert_false(own_writes_end(w, one, config_map(), "ns", "a", "7"));
     own_waiter_arm(x);
     assert_true(comes(w, "7"));
     assert_int_equal(seen, 0);
     assert_true(comes(w, "8"));
     assert_int_equal(seen, 1);
-    own_writes_begin(w, config_map(), "ns", "a", NULL);
-    own_writes_begin(w, config_map(), "ns", "a", NULL);
+    own_writes_begin(w, one, config_map(), "ns", "a", NULL);
+    own_writes_begin(w, one, config_map(), "ns", "a", NULL);
     assert_true(comes(w, "9"));
     assert_true(comes(w, "10"));
-    assert_false(own_writes_end(w, config_map(), "ns", "a", "9"));
-    assert_false(own_writes_end(w, config_map(), "ns", "a", "10")); // both ours: nothing is to be looked at
+    assert_false(own_writes_end(w, one, config_map(), "ns", "a", "9"));
+    assert_false(
+        own_writes_end(w, one, config_map(), "ns", "a", "10")); // both ours: nothing is to be looked at
     own_waiter_free(x);
     own_writes_free(w);
 }
@@ -138,8 +146,8 @@ static void coalesced_echo_is_foreign(void **unused)
     (void)unused;
     struct own_writes *w = own_writes_new();
     struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
-    own_writes_begin(w, config_map(), "ns", "a", x);
-    own_writes_end(w, config_map(), "ns", "a", "7");
+    own_writes_begin(w, one, config_map(), "ns", "a", x);
+    own_writes_end(w, one, config_map(), "ns", "a", "7");
     own_waiter_arm(x);
     assert_false(comes(w, "12")); // ours and another's in one event
     assert_int_equal(seen, 1);
@@ -153,8 +161,8 @@ static void deletion(void **unused)
     (void)unused;
     struct own_writes *w = own_writes_new();
     struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
-    own_writes_begin(w, config_map(), "ns", "a", x);
-    own_writes_end(w, config_map(), "ns", "a", "");
+    own_writes_begin(w, one, config_map(), "ns", "a", x);
+    own_writes_end(w, one, config_map(), "ns", "a", "");
     own_waiter_arm(x);
     assert_true(comes(w, ""));
     assert_int_equal(seen, 1);
@@ -167,11 +175,36 @@ static void no_change_has_no_echo(void **unused)
     (void)unused;
     struct own_writes *w = own_writes_new();
     struct own_waiter *x = own_waiter_new(w, on_seen, NULL);
-    own_writes_begin(w, config_map(), "ns", "a", x);
-    own_writes_end(w, config_map(), "ns", "a", "7");
-    own_writes_store_has(w, config_map(), "ns", "a", "7");
+    own_writes_begin(w, one, config_map(), "ns", "a", x);
+    own_writes_end(w, one, config_map(), "ns", "a", "7");
+    own_writes_store_has(w, one, config_map(), "ns", "a", "7");
     assert_true(own_waiter_is_clear(x));
     own_waiter_free(x);
+    own_writes_free(w);
+}
+
+// What one key has written is news to the other, whichever of the answers comes first.
+static void two_writers(void **unused)
+{
+    int seen = 0;
+    (void)unused;
+    struct own_writes *w = own_writes_new();
+    struct own_waiter *x = own_waiter_new(w, on_seen, &seen), *y = own_waiter_new(w, on_seen, &seen);
+    own_writes_begin(w, two, config_map(), "ns", "a", y);
+    own_writes_end(w, two, config_map(), "ns", "a", "6");
+    own_waiter_arm(y);
+    assert_false(comes(w, "6"));
+    assert_int_equal(seen, 1);
+    own_writes_begin(w, one, config_map(), "ns", "a", x);
+    own_writes_begin(w, two, config_map(), "ns", "a", y);
+    own_waiter_arm(x);
+    assert_true(comes(w, "7")); // or two's, as is decided by the answer
+    assert_true(comes(w, "8"));
+    assert_true(own_writes_end(w, one, config_map(), "ns", "a", "7")); // two has overwritten it
+    assert_true(own_writes_end(w, two, config_map(), "ns", "a", "8")); // not knowing of it
+    assert_int_equal(seen, 3);
+    own_waiter_free(x);
+    own_waiter_free(y);
     own_writes_free(w);
 }
 
@@ -186,6 +219,7 @@ int main(void)
         cmocka_unit_test(coalesced_echo_is_foreign),
         cmocka_unit_test(deletion),
         cmocka_unit_test(no_change_has_no_echo),
+        cmocka_unit_test(two_writers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
