@@ -103,6 +103,25 @@ static void any_content_but_our_own_status(void **unused)
     sim_fini(&s);
 }
 
+// Own writes wake nobody: what another script has written is none.
+static void another_scripts_status(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    start(&s, "reconcile = function(o) return { status = { seen = (o.status or {}).theirs } } end");
+    put_thing(&s, "t", "},\"spec\":{\"v\":\"1\"}");
+    sim_run(&s, SETTLE_MS);
+    assert_int_equal(passes(&s), 1);
+    sim_put_script_text(&s, "others", "others.lua",
+                        "return { name = 'others', subject = 'x.test/v1/Thing', "
+                        "reconcile = function(o) return { status = { theirs = o.spec.v } } end }");
+    assert_int_equal(passes_after(&s, 1), 1);
+    assert_true(has_seen(&s, "1"));
+    EXPECT_PASSES(&s, 2, "alice", THING, "{\"spec\":{\"v\":\"2\"}}");
+    assert_true(has_seen(&s, "2"));
+    sim_fini(&s);
+}
+
 static void changed_paths_only(void **unused)
 {
     struct sim s;
@@ -191,6 +210,104 @@ static void turns_always_run(void **unused)
                         "when = function() return false end, reconcile = function() return nil end }");
     assert_int_equal(passes_after(&s, before), 1);
     sim_fini(&s);
+}
+
+// ---- what runs whatever a predicate says
+
+// A style of predicate, and a change that it has no pass for.
+static const struct style {
+    const char *head, *path, *unheeded;
+} styles[] = {
+    {"", THING, "{\"spec\":{\"v\":\"1\"}}"}, // everything: but that is as it was
+    {"selector = { tier = 'a' }, ", THINGS "/u", "{\"spec\":{\"v\":\"2\"}}"},
+    {"fields = 'metadata.name=t', ", THINGS "/u", "{\"spec\":{\"v\":\"2\"}}"},
+    {"namespaces = { 'default' }, ", "/apis/x.test/v1/namespaces/other/things/t", "{\"spec\":{\"v\":\"2\"}}"},
+    {"changed = { 'spec.v' }, ", THING, "{\"spec\":{\"w\":\"2\"}}"},
+    {"when = function() return false end, ", THING, "{\"spec\":{\"v\":\"2\"}}"},
+};
+
+enum { EVERY_MS = 20 * 1000 };
+
+// One pass of t was made, and such a change has led to none. `body` is that of reconcile(o, world).
+static void start_style(struct sim *s, const struct style *style, const char *rest, const char *body)
+{
+    char *head = xasprintf("%s%s reconcile = function(o, world) if o.metadata.name == 't' and "
+                           "o.metadata.namespace == 'default' then %s end end",
+                           style->head, rest, body);
+    start(s, head);
+    free(head);
+    sim_apply(s, "kubectl",
+              "{\"apiVersion\":\"v1\",\"kind\":\"Namespace\",\"metadata\":{\"name\":\"other\"}}");
+    put_thing(s, "t", ",\"labels\":{\"tier\":\"a\"}},\"spec\":{\"v\":\"1\"}");
+    if (str_eq(style->path, THINGS "/u"))
+        put_thing(s, "u", "},\"spec\":{\"v\":\"1\"}");
+    if (strstr(style->path, "/other/") != NULL)
+        sim_apply(
+            s, "kubectl",
+            "{\"apiVersion\":\"x.test/v1\",\"kind\":\"Thing\",\"metadata\":{\"name\":\"t\",\"namespace\":"
+            "\"other\"},\"spec\":{\"v\":\"1\"}}");
+    sim_run(s, SETTLE_MS);
+    assert_int_equal(passes(s), 1);
+    EXPECT_PASSES(s, 0, "alice", style->path, style->unheeded);
+}
+
+// Three turns of a timer, one with such a change in it.
+static void expect_turns(struct sim *s, const struct style *style)
+{
+    unsigned before = passes(s);
+    sim_run(s, EVERY_MS / 2);
+    bool everything = style->head[0] == '\0';
+    patch(s, "alice", style->path, everything ? style->unheeded : "{\"spec\":{\"x\":\"1\"}}");
+    sim_run(s, EVERY_MS * 5 / 2);
+    assert_int_equal(passes(s) - before, 3);
+}
+
+static void drift_is_put_right(const struct style *style)
+{
+    struct sim s;
+    start_style(&s, style, "",
+                "return { apply = { { apiVersion = 'v1', kind = 'ConfigMap', metadata = { name = 'c' }, "
+                "data = { v = '1' } } } }");
+    EXPECT_PASSES(&s, 1, "alice", THINGS_CONFIG_MAPS "/c", "{\"data\":{\"v\":\"hers\"}}");
+    assert_string_equal(things_value(&s, "default", "c"), "1");
+    sim_request(&s, "alice", "DELETE", THINGS_CONFIG_MAPS "/c", NULL, NULL);
+    sim_run(&s, SETTLE_MS);
+    assert_string_equal(things_value(&s, "default", "c"), "1");
+    sim_fini(&s);
+}
+
+static void failures_are_tried_again(const struct style *style)
+{
+    struct sim s;
+    start_style(&s, style, "retry = { kind = 'fixed', base = '20s' },",
+                "if world.get('v1/ConfigMap', 'bad') then error('bad', 0) end return {}");
+    sim_request(&s, "alice", "POST", THINGS_CONFIG_MAPS, "application/json",
+                "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"bad\"}}");
+    assert_int_equal(passes_after(&s, 1), 1); // an input has changed
+    expect_turns(&s, style);
+    sim_fini(&s);
+}
+
+static void timers_and_resync_go_on(const struct style *style)
+{
+    struct sim s;
+    start_style(&s, style, "", "return { requeue_after = '20s' }");
+    expect_turns(&s, style);
+    sim_fini(&s);
+    start_style(&s, style, "resync = '20s',", "return {}");
+    expect_turns(&s, style);
+    sim_fini(&s);
+}
+
+static void whatever_a_predicate_says(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < sizeof styles / sizeof styles[0]; i++) {
+        print_message("%s\n", styles[i].head);
+        drift_is_put_right(&styles[i]);
+        failures_are_tried_again(&styles[i]);
+        timers_and_resync_go_on(&styles[i]);
+    }
 }
 
 static void selected_by_labels_namespaces_and_fields(void **unused)
@@ -305,10 +422,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_content_but_our_own_status),
+        cmocka_unit_test(another_scripts_status),
         cmocka_unit_test(changed_paths_only),
         cmocka_unit_test(when_is_asked_with_the_last_completed_version),
         cmocka_unit_test(when_sees_what_came_during_a_pass),
         cmocka_unit_test(turns_always_run),
+        cmocka_unit_test(whatever_a_predicate_says),
         cmocka_unit_test(selected_by_labels_namespaces_and_fields),
         cmocka_unit_test(fields_that_the_server_does_not_know),
         cmocka_unit_test(a_wider_store_is_selected_from),
