@@ -185,6 +185,28 @@ add("diff.tidelock.dev/v1", "Sample", "lists", { spec = {
 ]],
 }
 
+-- What is stored of some of these: resource and name, a path, its text.
+local stored_as = {
+    nulls = {
+        { "deployment/env", "{.spec.template.spec.containers[0].env}", '[{"name":"A"},{"name":"B","value":"b"}]' },
+        { "configmap/meta", "{.metadata.annotations}", "" },
+        { "configmap/data", "{.data}", '{"a":"","b":""}' },
+        { "sample/null-object", "{.spec}", '{"num":5,"obj":null}' },
+        { "sample/null-default", "{.spec}", '{"num":5}' },
+        { "sample/unknown", "{.spec.any}", '{"l":[],"m":{},"nu":null}' },
+        { "sample/empties", "{.spec}", '{"arr":[],"atomic":[],"lm":[],"m":{},"num":5}' },
+    },
+    quantities = {
+        { "deployment/cpu-8", "{.spec.template.spec.containers[0].resources.requests.cpu}", "1m" },
+        { "deployment/memory-3", "{.spec.template.spec.containers[0].resources.requests.memory}", "1536Mi" },
+        { "persistentvolumeclaim/storage", "{.spec.resources.requests.storage}", "1Gi" },
+    },
+    defaults = {
+        { "statefulset/claims", "{.spec.volumeClaimTemplates[*].spec.volumeMode}", "Filesystem Filesystem" },
+        { "service/ports", "{.spec.ports[*].targetPort}", "80 http 80" },
+    },
+}
+
 local grants = {}
 for _, kind in ipairs { "v1/Secret", "rbac.authorization.k8s.io/v1/RoleBinding" } do
     for _, text in ipairs { "--grant", "diff=" .. kind:gsub("^v1/", "/"):gsub("/v1/", "/") } do
@@ -283,6 +305,9 @@ functional.describe("equality in meaning", function()
                 local what = write.text:match "^%S+ (.+) %d+$"
                 count[what] = (count[what] or 0) + 1
                 assert.equal(1, count[what], functional.audit.describe(writes_since(mark)))
+            end
+            for _, row in ipairs(stored_as[name]) do
+                assert.equal(row[3], plane:kubectl { "get", row[1], "-n", namespace, "-o", "jsonpath=" .. row[2] }, row[1])
             end
 
             mark = plane.audit:mark()

@@ -340,5 +340,15 @@ end }]]):format(fields, fields):gsub("GROUP", group) })
         for name, check in pairs(checks) do
             eventually(20, name .. " is another", check)
         end
+        local deletions = 0
+        for _, write in ipairs(widgets.writes(plane, mark, namespace)) do
+            local options = write.entry.verb == "delete" and write.entry.requestObject
+            if options then
+                deletions = deletions + 1
+                assert.equal("Background", options.propagationPolicy)
+                assert.truthy(options.preconditions.uid)
+            end
+        end
+        assert.equal(8, deletions)
     end)
 end)
