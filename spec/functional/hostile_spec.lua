@@ -7,6 +7,9 @@ local GOOD, ROUNDS = 50, 24 -- touches: one a script and round
 -- of 400 was 21 to 52 ms under the same conditions, that of 1,200 beside the scripts 0.9 to 1.5 times that without them
 -- (32 to 63 ms). A baseline below the least that 400 had would be luck and counts as that, in seconds.
 local FLOOR = 0.02
+-- The loop was late by 2 to 67 ms at most without the scripts, more the busier the machine. Less than this, in seconds, no
+-- lease and no probe notices.
+local LAG_FLOOR = 0.25
 
 -- What each reconcile does for its subjects.
 local hostile = {
@@ -32,9 +35,27 @@ local hostile = {
     finalizer = "local p = newproxy(true) getmetatable(p).__gc = function() while true do end end p = nil "
         .. "while true do collectgarbage() end",
     flood = "for i = 1, 2000 do world.log('info', 'again') end",
+    reads = "for i = 1, 1e9 do world.get('v1/ConfigMap', 'n' .. i) world.list('v1/ConfigMap', { labels = 'a=' .. i }) end",
+    owners = "while true do world.list('v1/ConfigMap', { owner = o }) world.list('v1/ConfigMap', { owner = 'u', "
+        .. "namespace = '*' }) world.children('v1/ConfigMap') end",
+    kinds = "for i = 1, 1e9 do pcall(world.get, 'made.up/v1/K' .. i, 'n') pcall(world.list, 'made.up/v' .. i .. '/K') end",
+    yaml = "local yaml = require 'tidelock.yaml' local s = 'a: &a [x, y]\\n' for i = 1, 1000 do s = s .. 'k' .. i .. "
+        .. "': [*a, *a, *a]\\n' end while true do pcall(yaml.decode, s) pcall(yaml.decode, ('- '):rep(1e5)) end",
+    encode = "local json, t = require 'tidelock.json', {} for i = 1, 1e5 do t[i] = '\\\\' .. i end "
+        .. "while true do json.encode(t) end",
+    children = "local t = {} for i = 1, 1e6 do t[i] = { apiVersion = 'v1', kind = 'ConfigMap', metadata = { name = 'n' "
+        .. ".. i } } end return { apply = t }",
     sort = "local t = {} for i = 1, 1e5 do t[i] = (i * 7919) % 100003 end while true do table.sort(t, "
         .. "function(a, b) return a < b end) end",
 }
+
+-- Sources that want much of the parser, by turns: one that is nested, and one that is long (and no script).
+local function source(turn)
+    if turn % 2 == 0 then
+        return "return " .. ("{"):rep(9e5 + turn)
+    end
+    return ("local t = { %s }\nreturn { subject = 'v1/ConfigMap' }"):format(("1, 'x', "):rep(1e5 + turn))
+end
 
 local function script(name, body)
     return ([[
@@ -103,8 +124,16 @@ functional.describe("hostile scripts", function()
             for name in pairs(with_hostile and hostile or {}) do
                 plane:patch("configmaps", namespace, name .. "-a", { data = { v = tostring(round) } })
             end
+            if with_hostile and round % 8 == 1 then
+                plane:put_scripts("source", { ["source.lua"] = source((round - 1) / 8) })
+            end
         end
         return percentile(times, 0.99), percentile(times, 0.5)
+    end
+
+    -- How late the loop was at most since this was asked last.
+    local function loop_lag()
+        return host:metric "tidelock_loop_lag_seconds"
     end
 
     local function quarantined(name)
@@ -134,8 +163,33 @@ functional.describe("hostile scripts", function()
         plane:clean()
     end)
 
+    -- No function of the sandbox keeps a worker for so long. A thread that is stopped is one that does not come back.
+    it("whose worker does not come back cost one worker, which is replaced", function()
+        subject("stuck-a", "stuck")
+        plane:put_scripts("stuck", {
+            ["stuck.lua"] = script("stuck", "while true do end"):gsub("reconcile", "limits = { cpu = '400ms' }, %0"),
+        })
+        local go_on = process.stop_thread(host.process:await_busy_thread(functional.limit(20)))
+        eventually(20, "the worker is given up", function()
+            return host:metric "tidelock_workers_lost_total" == 1, host:log_text():sub(-1500)
+        end)
+        host:await_log(5, "a worker is stuck in a pass and was given up")
+        assert.is_true(quarantined "stuck")
+        assert.equal(200, (host.admin:request("GET", "/livez")))
+        for i = 1, 5 do
+            touch(good(i))
+        end
+        go_on()
+        plane:put_scripts("stuck", { ["stuck.lua"] = script("stuck", copy) })
+        eventually(10, "the mended script works", function()
+            return plane:get("configmaps", namespace, "stuck-a-out") ~= nil, plane:events_about "stuck"
+        end)
+    end)
+
     it("are quarantined, and the others do not notice", function()
+        loop_lag()
         local alone = measure(false)
+        local lag_alone = loop_lag()
         for name in pairs(hostile) do
             subject(name .. "-a", name)
             subject(name .. "-b", name)
@@ -149,13 +203,20 @@ functional.describe("hostile scripts", function()
             end)
         end
 
+        loop_lag()
         local beside, median = measure(true)
-        local text = ("p99 alone %.1f ms, beside hostile scripts %.1f ms (median %.1f ms)"):format(
-            alone * 1e3, beside * 1e3, median * 1e3)
+        local lag_beside = loop_lag()
+        local text = ("p99 alone %.1f ms, beside hostile scripts %.1f ms (median %.1f ms); the loop late by %.1f and %.1f ms")
+            :format(alone * 1e3, beside * 1e3, median * 1e3, lag_alone * 1e3, lag_beside * 1e3)
         print(text)
         if not functional.sanitized then
             assert.is_true(beside <= 2 * math.max(alone, FLOOR), text)
+            assert.is_true(lag_beside <= math.max(lag_alone, LAG_FLOOR), text)
         end
+        eventually(10, "the sources are refused", function()
+            local events = plane:events_about "source"
+            return events:find("Warning ScriptInvalid: ", 1, true), events
+        end)
     end)
 
     it("are shown in Events, readiness and metrics while the host lives", function()
@@ -174,7 +235,7 @@ functional.describe("hostile scripts", function()
         assert.truthy(text:find("script " .. good(1) .. " (running) ok", 1, true), text)
         assert.equal(200, (host.admin:request("GET", "/livez")))
         assert.equal(200, (host.admin:request("GET", "/healthz")))
-        assert.equal(0, host:metric "tidelock_workers_lost_total")
+        assert.equal(1, host:metric "tidelock_workers_lost_total") -- the one above
     end)
 
     it("run at once when they are mended", function()

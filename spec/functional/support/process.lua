@@ -22,6 +22,7 @@ int unsetenv(const char *name);
 int rename(const char *from, const char *to);
 char *mkdtemp(char *template);
 char *strerror(int number);
+long ptrace(int request, ...);
 ]])
 local C = ffi.C
 
@@ -162,6 +163,49 @@ end
 function Process:destroy()
     self:signal "KILL"
     return self:wait(10)
+end
+
+-- Nanoseconds that each thread of the process has run, by its id.
+local function thread_times(pid)
+    local times = {}
+    for tid in lfs.dir(("/proc/%d/task"):format(pid)) do
+        local text = process.read_file(("/proc/%d/task/%s/schedstat"):format(pid, tid))
+        times[tid] = text and tonumber(text:match "^%d+")
+    end
+    return times
+end
+
+--- The id of a thread of the program that has just begun to work and goes on, as one that loops: waits for it.
+function Process:await_busy_thread(seconds)
+    local deadline, step = process.now() + seconds, 0.02
+    local before, was_busy = thread_times(self.pid), {}
+    while process.now() < deadline do
+        process.sleep(step)
+        local after, busy = thread_times(self.pid), {}
+        for tid, time in pairs(after) do
+            busy[tid] = before[tid] and time - before[tid] > step / 2 * 1e9
+            if busy[tid] and was_busy[tid] == false then
+                return tonumber(tid)
+            end
+        end
+        before, was_busy = after, busy
+    end
+    error(("no thread of %s has begun to work within %g s"):format(self.name, seconds), 2)
+end
+
+--- Stops one thread of a started program where it is, as a debugger does; the others go on. Returns what lets it go on.
+function process.stop_thread(tid)
+    local SEIZE, INTERRUPT, DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
+    local function trace(request)
+        local null = ffi.cast("void *", 0)
+        assert(C.ptrace(request, ffi.cast("int", tid), null, null) == 0, ffi.string(C.strerror(ffi.errno())))
+    end
+    trace(SEIZE)
+    trace(INTERRUPT)
+    assert(C.waitpid(tid, ffi.new("int[1]"), WALL) == tid, "the thread did not stop")
+    return function()
+        trace(DETACH)
+    end
 end
 
 --- Runs a program to its end: exit code (nil after a signal or the timeout), what it printed, what it complained.
