@@ -192,6 +192,22 @@ static void add_delete(struct plan *p, const struct plan_input *in, const struct
     op->live_rv = xstrdup(object_resource_version(o));
 }
 
+// Some servers have one object in two groups: an Event of v1 is one of events.k8s.io, too. Then it is wanted
+// under its other name, or may be, until the wanted one is known.
+static bool is_wanted_elsewhere(struct plan *p, const struct object *o, const struct child_set *wanted)
+{
+    for (size_t i = 0; i < wanted->count; i++) {
+        const struct child *c = &wanted->items[i];
+        if (c->name == NULL || !str_eq(c->name, object_name(o)) ||
+            !str_eq(c->resource.gvk->kind, object_gvk(o)->kind) || !str_eq(c->ns, object_namespace(o)))
+            continue;
+        p->unfinished |= c->live == NULL;
+        if (c->live == NULL || str_eq(object_uid(c->live), object_uid(o)))
+            return true;
+    }
+    return false;
+}
+
 // Those that waited for others go first: of what is to be deleted only the highest order now, the rest when
 // it is gone; all at once where nothing is waited for.
 static void delete_in_reverse(struct plan *p, const struct plan_input *in, const struct object_list *list)
@@ -225,7 +241,8 @@ size_t plan_delete_children(struct plan *p, const struct plan_input *in, const s
         struct object *o = all.items[i];
         const struct object_owner *owners;
         bool collected = unreachable_only && object_owners(o, &owners) > 0;
-        if (may_delete(in, o) && !collected && (wanted == NULL || !is_wanted(in, o, wanted)))
+        if (may_delete(in, o) && !collected &&
+            (wanted == NULL || !(is_wanted(in, o, wanted) || is_wanted_elsewhere(p, o, wanted))))
             doomed.items[doomed.count++] = object_ref(o);
     }
     delete_in_reverse(p, in, &doomed);
