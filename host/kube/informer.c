@@ -263,6 +263,11 @@ struct store *informer_store(struct informer *i)
     return i->store;
 }
 
+const char *informer_resource_version(const struct informer *i)
+{
+    return i->watch == NULL ? "" : watch_resource_version(i->watch);
+}
+
 bool informer_is_listing(const struct informer *i)
 {
     return i->watch != NULL && watch_is_listing(i->watch);

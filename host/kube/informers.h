@@ -99,6 +99,7 @@ enum informer_answer informers_find_all(struct informers *s, const struct inform
 const struct informer_scope *informer_scope(const struct informer *i);
 struct store *informer_store(struct informer *i);
 enum informer_answer informer_state(const struct informer *i, struct err *e);
+const char *informer_resource_version(const struct informer *i); // its store is at; "" if not known
 // Is its store being brought up to date by a list? What happened in between is not told one by one then.
 bool informer_is_listing(const struct informer *i);
 void informer_relist(struct informer *i);

@@ -5,12 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/log.h"
 #include "base/strset.h"
 #include "run/apply/apply_fight.h"
 #include "run/apply/apply_op.h"
-
-enum { SEEN_LIMIT_MS = 5000 }; // how long a plan waits for its own writes to show up
+#include "run/apply/seen.h"
 
 enum phase {
     PHASE_INVENTORY,
@@ -30,8 +28,7 @@ struct job {
     struct apply_op *ops; // one for each of the plan's
     size_t left;          // of the current phase
     bool starting;        // operations of the phase are still being started
-    struct own_waiter *waiter;
-    struct loop_timer *timer; // the end of waiting
+    struct seen *seen;
     struct apply_result result;
 };
 
@@ -49,7 +46,7 @@ struct applier *applier_new(const struct applier_options *o)
 {
     struct applier *a = xcalloc(1, sizeof *a);
     a->o = *o;
-    a->own = own_writes_new();
+    a->own = own_writes_new(seen_by_all, o->informers);
     a->claims = claims_new();
     a->gate = write_gate_new(o->max_writes == 0 ? 64 : o->max_writes);
     a->fights = fights_new();
@@ -102,8 +99,7 @@ static void finish(void *ud)
     struct job *j = ud;
     size_t plan_ops = j->in.plan->count; // the plan goes with on_done
     release_claims(j);
-    own_waiter_free(j->waiter);
-    loop_timer_free(j->timer);
+    seen_free(j->seen);
     j->applier->active--;
     j->in.on_done(j->in.ud, &j->result);
     for (size_t i = 0; i < plan_ops; i++)
@@ -115,29 +111,8 @@ static void finish(void *ud)
 static void on_seen(void *ud)
 {
     struct job *j = ud;
-    if (j->phase == PHASE_SEEN) {
-        j->phase = PHASE_DONE;
-        loop_timer_stop(j->timer);
-        loop_defer(j->applier->o.loop, finish, j);
-    }
-}
-
-static void on_not_seen(void *ud)
-{
-    struct job *j = ud;
-    log_debug("own writes were not seen in time", F_STR("key", j->in.key),
-              F_STR("script", j->in.view->script->name));
-    on_seen(j);
-}
-
-static void wait_until_seen(struct job *j)
-{
-    j->phase = PHASE_SEEN;
-    own_waiter_arm(j->waiter);
-    if (own_waiter_is_clear(j->waiter) || j->applier->hurry)
-        on_seen(j);
-    else
-        loop_timer_start(j->timer, SEEN_LIMIT_MS);
+    j->phase = PHASE_DONE;
+    loop_defer(j->applier->o.loop, finish, j);
 }
 
 static enum phase phase_of(const struct op *op)
@@ -208,7 +183,7 @@ static void start_phase(struct job *j)
         j->ops[i] = (struct apply_op){.applier = j->applier,
                                       .in = &j->in,
                                       .op = &j->in.plan->ops[i],
-                                      .waiter = j->waiter,
+                                      .waiter = seen_waiter(j->seen),
                                       .on_done = on_op_done,
                                       .ud = j};
         j->left++;
@@ -228,7 +203,7 @@ static void next_phase(struct job *j)
         if (failed && !j->result.terminating && j->phase == PHASE_UNFINALIZE)
             j->phase = PHASE_SEEN;
         if (j->phase == PHASE_SEEN)
-            wait_until_seen(j);
+            seen_wait(j->seen);
         else
             start_phase(j);
     }
@@ -276,8 +251,12 @@ void apply_start(struct applier *a, const struct apply_input *in)
     j->in = *in;
     j->ops = xcalloc(in->plan->count + 1, sizeof j->ops[0]);
     j->result.retry_after_ms = -1;
-    j->waiter = own_waiter_new(a->own, on_seen, j);
-    j->timer = loop_timer_new(a->o.loop, on_not_seen, j);
+    j->seen = seen_new(&(struct seen_options){.loop = a->o.loop,
+                                              .informers = a->o.informers,
+                                              .own = a->own,
+                                              .hurry = &a->hurry,
+                                              .on_seen = on_seen,
+                                              .ud = j});
     a->active++;
     loop_defer(a->o.loop, start, j);
 }

@@ -1,7 +1,7 @@
 // Carries plans out: one state machine a plan, asynchronous. Kinds new to the inventory first, then
 // creations, applies, patches and releases side by side, then deletions, then the status, and last the
-// finalizer is taken off. One failing write does not stop its siblings. At the end the plan waits, at most 5
-// s, until the stores have seen its writes. Loop thread.
+// finalizer is taken off. One failing write does not stop its siblings. At the end the plan waits until the
+// stores have seen its writes (run/apply/seen.h). Loop thread.
 #ifndef RUN_APPLY_APPLY_H
 #define RUN_APPLY_APPLY_H
 

@@ -11,6 +11,7 @@
 
 struct wait { // one waiter waits for one part
     struct own_waiter *waiter;
+    struct part *part;
     LIST_ENTRY(wait) in_part;
     LIST_ENTRY(wait) in_waiter;
 };
@@ -38,6 +39,8 @@ struct entry { // of an object
 };
 
 struct own_writes {
+    bool (*by_all)(void *ud, const struct own_write *w);
+    void *ud;
     struct entry *entries;
     struct buf id; // of the last look-up
 };
@@ -50,9 +53,11 @@ struct own_waiter {
     void *ud;
 };
 
-struct own_writes *own_writes_new(void)
+struct own_writes *own_writes_new(bool (*by_all)(void *ud, const struct own_write *w), void *ud)
 {
     struct own_writes *w = xcalloc(1, sizeof *w);
+    w->by_all = by_all;
+    w->ud = ud;
     buf_init(&w->id, SIZE_MAX);
     return w;
 }
@@ -174,8 +179,26 @@ void own_writes_begin(struct own_writes *w, struct own_writer by, const struct g
         return;
     struct wait *x = xcalloc(1, sizeof *x);
     x->waiter = waiter;
+    x->part = p;
     LIST_INSERT_HEAD(&p->waits, x, in_part);
     LIST_INSERT_HEAD(&waiter->waits, x, in_waiter);
+}
+
+static struct own_write describe(const struct part *p)
+{
+    struct own_write w = {.group = p->entry->id, .rv = p->written};
+    w.kind = w.group + strlen(w.group) + 1;
+    w.ns = w.kind + strlen(w.kind) + 1;
+    w.name = w.ns + strlen(w.ns) + 1;
+    return w;
+}
+
+// A store shows it.
+static void part_shown(struct own_writes *w, struct part *p)
+{
+    struct own_write write = describe(p);
+    if (w->by_all == NULL || w->by_all(w->ud, &write))
+        part_free(w, p);
 }
 
 // Has a change to resourceVersion `seen` shown our write `written`?
@@ -237,13 +260,14 @@ bool own_writes_end(struct own_writes *w, struct own_writer by, const struct gvk
     if (--p->in_flight > 0)
         return false;
     bool foreign = saw_others(p);
-    if (p->written == NULL || was_shown(p)) {
-        part_free(w, p);
-        return foreign;
-    }
+    bool shown = p->written != NULL && was_shown(p);
     strset_fini(&p->seen);
     strset_init(&p->seen);
     p->crowded = false;
+    if (p->written == NULL)
+        part_free(w, p);
+    else if (shown)
+        part_shown(w, p);
     return foreign;
 }
 
@@ -252,7 +276,7 @@ void own_writes_store_has(struct own_writes *w, struct own_writer by, const stru
 {
     struct part *p = find_part(find(w, gvk, ns, name), by);
     if (p != NULL && p->in_flight == 0 && shows(rv, p->written))
-        part_free(w, p);
+        part_shown(w, p);
 }
 
 static struct entry *find_changed(struct own_writes *w, const struct object *old, const struct object *new)
@@ -279,7 +303,7 @@ void own_writes_came(struct own_writes *w, const struct object *old, const struc
         if (p->in_flight > 0)
             note_seen(p, rv);
         else if (shows(rv, p->written))
-            part_free(w, p);
+            part_shown(w, p);
     }
 }
 
@@ -303,11 +327,26 @@ void own_waiter_arm(struct own_waiter *x)
     x->armed = true;
 }
 
+void own_waiter_each(const struct own_waiter *x, void (*fn)(void *ud, const struct own_write *w), void *ud)
+{
+    const struct wait *i;
+    LIST_FOREACH (i, &x->waits, in_waiter) {
+        struct own_write w = describe(i->part);
+        if (w.rv !=
+            NULL) // NULL: a report's write to the object is under way, and none of the key's was taken
+            fn(ud, &w);
+    }
+}
+
 void own_waiter_free(struct own_waiter *x)
 {
     if (x == NULL)
         return;
-    while (!LIST_EMPTY(&x->waits))
+    while (!LIST_EMPTY(&x->waits)) {
+        struct part *p = LIST_FIRST(&x->waits)->part;
         wait_free(LIST_FIRST(&x->waits));
+        if (LIST_EMPTY(&p->waits) && p->in_flight == 0) // no store will show it
+            part_free(x->writes, p);
+    }
     free(x);
 }

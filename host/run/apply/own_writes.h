@@ -1,7 +1,7 @@
 // Our own writes on their way back through the watches. Two uses: a change that is only the echo of a key's
-// own write does not wake that key, and a key waits after its writes until a store has seen them (read your
-// writes). What one key has written is news to all others that own or read the object, of other scripts and
-// of the same. Entries live from the sending of a write until its echo. Loop thread.
+// own write does not wake that key, and a key waits after its writes until the stores have seen them (read
+// your writes). What one key has written is news to all others that own or read the object, of other scripts
+// and of the same. Entries live from the sending of a write until its last echo. Loop thread.
 #ifndef RUN_APPLY_OWN_WRITES_H
 #define RUN_APPLY_OWN_WRITES_H
 
@@ -18,7 +18,14 @@ struct own_writer {     // for whom a write is made; borrowed
     const char *key;
 };
 
-struct own_writes *own_writes_new(void);
+struct own_write {
+    const char *group, *kind, *ns, *name; // ns "" for cluster-scoped
+    const char *rv;                       // as for own_writes_end; never NULL
+};
+
+// A store has shown a write: is there no other that holds the object, or will, and is behind? NULL: there is
+// but one store.
+struct own_writes *own_writes_new(bool (*by_all)(void *ud, const struct own_write *w), void *ud);
 void own_writes_free(struct own_writes *w);
 
 // A write to this object is being sent. `waiter` (may be NULL) then waits for it.
@@ -48,5 +55,7 @@ struct own_waiter *own_waiter_new(struct own_writes *w, void (*on_seen)(void *ud
 bool own_waiter_is_clear(const struct own_waiter *x); // nothing is outstanding now
 void own_waiter_arm(struct own_waiter *x);            // no more begins: on_seen may be called
 void own_waiter_free(struct own_waiter *x);           // gives up waiting
+// What it still waits for; borrowed for the call.
+void own_waiter_each(const struct own_waiter *x, void (*fn)(void *ud, const struct own_write *w), void *ud);
 
 #endif

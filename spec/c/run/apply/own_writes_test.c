@@ -50,7 +50,7 @@ static void answer_then_echo(void **unused)
 {
     int seen = 0;
     (void)unused;
-    struct own_writes *w = own_writes_new();
+    struct own_writes *w = own_writes_new(NULL, NULL);
     struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
     own_writes_begin(w, one, config_map(), "ns", "a", x);
     assert_false(own_writes_end(w, one, config_map(), "ns", "a", "7"));
@@ -69,7 +69,7 @@ static void echo_then_answer(void **unused)
 {
     int seen = 0;
     (void)unused;
-    struct own_writes *w = own_writes_new();
+    struct own_writes *w = own_writes_new(NULL, NULL);
     struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
     own_writes_begin(w, one, config_map(), "ns", "a", x);
     assert_true(comes(w, "7")); // may be ours: decided by the answer
@@ -82,7 +82,7 @@ static void echo_then_answer(void **unused)
 static void foreign_change_while_in_flight(void **unused)
 {
     (void)unused;
-    struct own_writes *w = own_writes_new();
+    struct own_writes *w = own_writes_new(NULL, NULL);
     own_writes_begin(w, one, config_map(), "ns", "a", NULL);
     assert_true(comes(w, "9"));
     assert_true(own_writes_end(w, one, config_map(), "ns", "a", "7")); // 9 came after ours: look again
@@ -97,7 +97,7 @@ static void foreign_change_while_in_flight(void **unused)
 static void foreign_change_before_ours(void **unused)
 {
     (void)unused;
-    struct own_writes *w = own_writes_new();
+    struct own_writes *w = own_writes_new(NULL, NULL);
     own_writes_begin(w, one, config_map(), "ns", "a", NULL);
     assert_true(comes(w, "6"));
     assert_true(comes(w, "7"));
@@ -105,7 +105,7 @@ static void foreign_change_before_ours(void **unused)
     assert_false(comes(w, "8")); // ours was shown
     own_writes_begin(w, one, config_map(), "ns", "a", NULL);
     for (int i = 0; i < 100; i++) { // it is a busy object
-        char rv[8];
+        char rv[16];
         snprintf(rv, sizeof rv, "%d", 100 + i);
         assert_true(comes(w, rv));
     }
@@ -118,7 +118,7 @@ static void two_at_once(void **unused)
 {
     int seen = 0;
     (void)unused;
-    struct own_writes *w = own_writes_new();
+    struct own_writes *w = own_writes_new(NULL, NULL);
     struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
     own_writes_begin(w, one, config_map(), "ns", "a", x);
     own_writes_begin(w, one, config_map(), "ns", "a", x);
@@ -144,7 +144,7 @@ static void coalesced_echo_is_foreign(void **unused)
 {
     int seen = 0;
     (void)unused;
-    struct own_writes *w = own_writes_new();
+    struct own_writes *w = own_writes_new(NULL, NULL);
     struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
     own_writes_begin(w, one, config_map(), "ns", "a", x);
     own_writes_end(w, one, config_map(), "ns", "a", "7");
@@ -155,11 +155,43 @@ static void coalesced_echo_is_foreign(void **unused)
     own_writes_free(w);
 }
 
+static bool when_told(void *ud, const struct own_write *w)
+{
+    assert_string_equal(w->group, "");
+    assert_string_equal(w->kind, "ConfigMap");
+    assert_string_equal(w->ns, "ns");
+    assert_string_equal(w->name, "a");
+    assert_string_equal(w->rv, "7");
+    return *(bool *)ud;
+}
+
+// Another store holds the object, too: one is not enough, and it is an echo from both.
+static void shown_by_all(void **unused)
+{
+    int seen = 0;
+    bool all = false;
+    (void)unused;
+    struct own_writes *w = own_writes_new(when_told, &all);
+    struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
+    own_writes_begin(w, one, config_map(), "ns", "a", x);
+    assert_true(comes(w, "7"));
+    assert_false(own_writes_end(w, one, config_map(), "ns", "a", "7"));
+    own_waiter_arm(x);
+    assert_false(own_waiter_is_clear(x));
+    own_writes_store_has(w, one, config_map(), "ns", "a", "7");
+    assert_int_equal(seen, 0);
+    all = true;
+    assert_true(comes(w, "7"));
+    assert_int_equal(seen, 1);
+    own_waiter_free(x);
+    own_writes_free(w);
+}
+
 static void deletion(void **unused)
 {
     int seen = 0;
     (void)unused;
-    struct own_writes *w = own_writes_new();
+    struct own_writes *w = own_writes_new(NULL, NULL);
     struct own_waiter *x = own_waiter_new(w, on_seen, &seen);
     own_writes_begin(w, one, config_map(), "ns", "a", x);
     own_writes_end(w, one, config_map(), "ns", "a", "");
@@ -173,7 +205,7 @@ static void deletion(void **unused)
 static void no_change_has_no_echo(void **unused)
 {
     (void)unused;
-    struct own_writes *w = own_writes_new();
+    struct own_writes *w = own_writes_new(NULL, NULL);
     struct own_waiter *x = own_waiter_new(w, on_seen, NULL);
     own_writes_begin(w, one, config_map(), "ns", "a", x);
     own_writes_end(w, one, config_map(), "ns", "a", "7");
@@ -188,7 +220,7 @@ static void two_writers(void **unused)
 {
     int seen = 0;
     (void)unused;
-    struct own_writes *w = own_writes_new();
+    struct own_writes *w = own_writes_new(NULL, NULL);
     struct own_waiter *x = own_waiter_new(w, on_seen, &seen), *y = own_waiter_new(w, on_seen, &seen);
     own_writes_begin(w, two, config_map(), "ns", "a", y);
     own_writes_end(w, two, config_map(), "ns", "a", "6");
@@ -217,6 +249,7 @@ int main(void)
         cmocka_unit_test(foreign_change_before_ours),
         cmocka_unit_test(two_at_once),
         cmocka_unit_test(coalesced_echo_is_foreign),
+        cmocka_unit_test(shown_by_all),
         cmocka_unit_test(deletion),
         cmocka_unit_test(no_change_has_no_echo),
         cmocka_unit_test(two_writers),
