@@ -68,6 +68,8 @@ static const struct hostile hostile[] = {
      K8S "yaml.decode(('&a '):rep(2e5))"},
     {"tags of one value", RAISED("t.lua:2: YAML: line 1 column 4: did not find expected <document start>"),
      K8S "yaml.decode(('!a '):rep(2e5))"},
+    {"texts in texts", RAISED("t.lua:2: the text is longer than 8388608 bytes"),
+     K8S "local s = '\"' while true do s = json.encode(s) end"},
     {"texts in texts of YAML", DEADLINE, K8S "local s = '\"' while true do s = yaml.encode(s) end"},
     {"quotes of quotes", MEMORY, "local s = '\"' while true do s = ('%q'):format(s) end"},
     {"text that is turned back and forth", DEADLINE,
