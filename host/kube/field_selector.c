@@ -173,23 +173,46 @@ void field_selector_free(struct field_selector *s)
     free(s);
 }
 
-// The server compares a field's text; what is left out of JSON there is the zero value ("" or, of a boolean,
-// "false").
+const char *field_text(const json *object, const char *path, char text[FIELD_TEXT_MAX])
+{
+    const json *v = json_dotted(object, path);
+    int64_t n;
+    if (json_is_string(v))
+        return strlen(json_str(v)) == json_str_len(v) ? json_str(v) : NULL; // no selector's value has a NUL
+    if (json_is_bool(v))
+        return json_true(v) ? "true" : "false";
+    if (json_int(v, &n) != 0)
+        return NULL;
+    snprintf(text, FIELD_TEXT_MAX, "%" PRId64, n);
+    return text;
+}
+
+// Is it also what a field is that is left out? That is the zero value ("" or, of a boolean, "false").
+static bool is_zero(const char *value)
+{
+    return value[0] == 0 || strcmp(value, "false") == 0;
+}
+
+// The server compares a field's text.
 static bool term_equals(const struct field_term *t, const json *object)
 {
-    const json *v = json_dotted(object, t->path);
-    int64_t n;
-    if (json_is_null(v))
-        return t->value[0] == 0 || strcmp(t->value, "false") == 0;
-    if (json_is_string(v))
-        return json_str_len(v) == strlen(t->value) && memcmp(json_str(v), t->value, json_str_len(v)) == 0;
-    if (json_is_bool(v))
-        return strcmp(t->value, json_true(v) ? "true" : "false") == 0;
-    if (json_int(v, &n) != 0)
-        return false;
-    char text[24];
-    snprintf(text, sizeof(text), "%" PRId64, n);
-    return strcmp(t->value, text) == 0;
+    char text[FIELD_TEXT_MAX];
+    if (json_is_null(json_dotted(object, t->path)))
+        return is_zero(t->value);
+    return str_eq(field_text(object, t->path, text), t->value);
+}
+
+bool field_selector_equality(const struct field_selector *s, const char **ret_path, const char **ret_value)
+{
+    for (size_t i = 0; s != NULL && i < s->count; i++) {
+        const struct field_term *t = &s->items[i];
+        if (t->not || is_zero(t->value))
+            continue;
+        *ret_path = t->path;
+        *ret_value = t->value;
+        return true;
+    }
+    return false;
 }
 
 bool field_selector_matches(const struct field_selector *s, const json *object)

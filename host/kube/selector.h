@@ -29,6 +29,12 @@ struct field_selector;
 int field_selector_parse(const char *text, struct field_selector **ret, struct err *e);
 void field_selector_free(struct field_selector *s);
 bool field_selector_matches(const struct field_selector *s, const json *object);
+// The first equality of a value that an absent field has not, borrowed; false: there is none (or s is NULL).
+bool field_selector_equality(const struct field_selector *s, const char **ret_path, const char **ret_value);
+// The text that selectors compare with the value at `path`, in `text` when it is none by itself; NULL:
+// absent, or no scalar.
+enum { FIELD_TEXT_MAX = 24 };
+const char *field_text(const json *object, const char *path, char text[FIELD_TEXT_MAX]);
 const char *field_selector_text(const struct field_selector *s);
 
 #endif

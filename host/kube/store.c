@@ -186,8 +186,10 @@ static void free_contents(struct store *s)
         slot->older = NULL;
         slot_free(s, slot);
     }
-    for (size_t i = 0; i < s->label_key_count; i++)
-        free(s->label_keys[i]);
+    for (size_t i = 0; i < s->labels.count; i++)
+        free(s->labels.names[i]);
+    for (size_t i = 0; i < s->fields.count; i++)
+        free(s->fields.names[i]);
 }
 
 void store_unref(struct store *s)

@@ -49,6 +49,8 @@ struct store_query {
     const struct selector *labels; // NULL: all
     const char *owner_uid;         // an ownerReference has this UID; NULL: any
     const char *manager;           // one of our managers (object_managers) has this name; NULL: any
+    const struct field_selector
+        *near; // its first equality narrows the search by an index; the caller selects
 };
 struct object_list {
     struct object **items; // each +1 reference

@@ -37,14 +37,20 @@ struct posting {
     struct slot *slot;
 };
 
-enum index_kind { INDEX_NAMESPACE = 'n', INDEX_OWNER = 'o', INDEX_MANAGER = 'm', INDEX_LABEL = 'l' };
+enum index_kind {
+    INDEX_NAMESPACE = 'n',
+    INDEX_OWNER = 'o',
+    INDEX_MANAGER = 'm',
+    INDEX_LABEL = 'l',
+    INDEX_FIELD = 'f'
+};
 
 struct bucket {
     UT_hash_handle hh;
     LIST_HEAD(, posting) postings;
     size_t count;
     size_t key_len;
-    char key[]; // kind, text, NUL; labels: kind, key, NUL, value, NUL
+    char key[]; // kind, text, NUL; labels, fields: kind, key or path, NUL, value, NUL
 };
 
 struct slot {
@@ -60,22 +66,36 @@ struct slot {
 };
 TAILQ_HEAD(slots, slot);
 
-enum { STORE_LABEL_INDEXES = 8, STORE_KEY_MAX = 2 * 1024 + 8 };
+enum { STORE_ASKED_MAX = 8, STORE_KEY_MAX = 2 * 1024 + 8 };
+
+// Label keys, or paths of fields, that lists asked for: by these there are buckets.
+struct asked {
+    char *names[STORE_ASKED_MAX];
+    size_t count;
+};
+
+// What objects have at a path, NULL: nothing.
+struct field_values {
+    struct field_value {
+        struct object *object; // +1 reference
+        char *value;
+    } * items; // sorted by object
+    size_t count;
+};
 
 struct store {
     atomic_uint refs;
     struct store_clock *clock;
     const struct gvk *gvk;
     LIST_ENTRY(store) in_clock; // under the clock's lock
-    pthread_rwlock_t
-        lock; // all below; written by the loop thread, except that any thread prunes and builds label indexes
+    pthread_rwlock_t lock; // all below; written by the loop thread, except that any thread prunes and builds
+                           // indexes that were asked for
     struct slot *slots;
     struct slots recent; // by revision of the latest version, oldest first
     struct old_versions superseded;
     atomic_size_t superseded_count; // read without the lock, too
     struct bucket *buckets;
-    char *label_keys[STORE_LABEL_INDEXES];
-    size_t label_key_count;
+    struct asked labels, fields;
     size_t live;
     size_t bytes;
     uint32_t epoch;
@@ -100,10 +120,18 @@ void store_prune(struct store *s, uint64_t floor);
 void store_index_add(struct store *s, struct slot *slot, const struct object *o);
 void store_index_trim(struct store *s,
                       struct slot *slot); // drops postings that no version of the slot justifies
-void store_index_add_label_key(struct store *s, const char *key);
+// By labels or fields of that name from now on; `known`: values that need not be looked up under the lock.
+void store_index_ask(struct store *s, enum index_kind kind, const char *name,
+                     const struct field_values *known);
 // With the read lock.
-bool store_index_has_label_key(const struct store *s, const char *key);
+bool store_index_is_asked(const struct store *s, enum index_kind kind, const char *name);
 struct bucket *store_index_find(struct store *s, enum index_kind kind, const char *text,
-                                const char *value /* labels */);
+                                const char *value /* labels, fields */);
+bool store_index_has_room(const struct store *s, enum index_kind kind);
+
+void store_index_take_objects(struct store *s, struct field_values *ret);
+// Without the lock: objects are parsed, which takes its time.
+void store_index_look_up(struct field_values *v, const char *path);
+void store_index_forget(struct field_values *v);
 
 #endif

@@ -1,5 +1,6 @@
-// The buckets of the store: by namespace, owner UID, manager, and label pairs of the keys that were asked
-// for. A bucket holds every slot with a version that belongs there; readers check the version they see.
+// The buckets of the store: by namespace, owner UID, manager, and by the values of labels and fields that
+// were asked for. A bucket holds every slot with a version that belongs there; readers check the version they
+// see.
 #include "kube/store_impl.h"
 
 #include <string.h>
@@ -68,6 +69,20 @@ static void add_label(struct store *s, struct slot *slot, const struct object *o
         add(s, slot, INDEX_LABEL, key, value);
 }
 
+// By its values at these paths, of which there are some.
+static void add_fields(struct store *s, struct slot *slot, const struct object *o, char *const *paths,
+                       size_t n)
+{
+    struct json_doc *doc = object_parse(o);
+    for (size_t i = 0; i < n; i++) {
+        char text[FIELD_TEXT_MAX];
+        const char *value = field_text(json_root(doc), paths[i], text);
+        if (value != NULL)
+            add(s, slot, INDEX_FIELD, paths[i], value);
+    }
+    json_doc_free(doc);
+}
+
 void store_index_add(struct store *s, struct slot *slot, const struct object *o)
 {
     const struct object_owner *owners;
@@ -80,8 +95,19 @@ void store_index_add(struct store *s, struct slot *slot, const struct object *o)
     n = object_managers(o, &managers);
     for (size_t i = 0; i < n; i++)
         add(s, slot, INDEX_MANAGER, managers[i], NULL);
-    for (size_t i = 0; i < s->label_key_count; i++)
-        add_label(s, slot, o, s->label_keys[i]);
+    for (size_t i = 0; i < s->labels.count; i++)
+        add_label(s, slot, o, s->labels.names[i]);
+    if (s->fields.count > 0)
+        add_fields(s, slot, o, s->fields.names, s->fields.count);
+}
+
+static bool has_field(const struct object *o, const char *path, const char *value)
+{
+    char text[FIELD_TEXT_MAX];
+    struct json_doc *doc = object_parse(o);
+    bool has = str_eq(field_text(json_root(doc), path, text), value);
+    json_doc_free(doc);
+    return has;
 }
 
 static bool object_belongs(const struct object *o, const struct bucket *b)
@@ -95,6 +121,8 @@ static bool object_belongs(const struct object *o, const struct bucket *b)
         return strcmp(object_namespace(o), text) == 0;
     case INDEX_LABEL:
         return str_eq(object_label(o, text), text + strlen(text) + 1);
+    case INDEX_FIELD:
+        return has_field(o, text, text + strlen(text) + 1);
     case INDEX_OWNER:
         n = object_owners(o, &owners);
         for (size_t i = 0; i < n; i++) {
@@ -151,28 +179,93 @@ void store_index_trim(struct store *s, struct slot *slot)
     }
 }
 
-bool store_index_has_label_key(const struct store *s, const char *key)
+static struct asked *asked_of(struct store *s, enum index_kind kind)
 {
-    for (size_t i = 0; i < s->label_key_count; i++) {
-        if (strcmp(s->label_keys[i], key) == 0)
+    return kind == INDEX_LABEL ? &s->labels : &s->fields;
+}
+
+bool store_index_is_asked(const struct store *s, enum index_kind kind, const char *name)
+{
+    const struct asked *a = kind == INDEX_LABEL ? &s->labels : &s->fields;
+    for (size_t i = 0; i < a->count; i++) {
+        if (strcmp(a->names[i], name) == 0)
             return true;
     }
     return false;
 }
 
-void store_index_add_label_key(struct store *s, const char *key)
+bool store_index_has_room(const struct store *s, enum index_kind kind)
 {
-    if (s->label_key_count == STORE_LABEL_INDEXES || store_index_has_label_key(s, key))
+    return (kind == INDEX_LABEL ? s->labels.count : s->fields.count) < STORE_ASKED_MAX;
+}
+
+static int compare_known(const void *a, const void *b)
+{
+    const struct field_value *x = a, *y = b;
+    return (x->object > y->object) - (x->object < y->object);
+}
+
+void store_index_look_up(struct field_values *v, const char *path)
+{
+    for (size_t i = 0; i < v->count; i++) {
+        char text[FIELD_TEXT_MAX];
+        struct json_doc *doc = object_parse(v->items[i].object);
+        const char *value = field_text(json_root(doc), path, text);
+        v->items[i].value = value != NULL ? xstrdup(value) : NULL;
+        json_doc_free(doc);
+    }
+    if (v->count > 1)
+        qsort(v->items, v->count, sizeof(v->items[0]), compare_known);
+}
+
+void store_index_take_objects(struct store *s, struct field_values *ret)
+{
+    ret->items = xcalloc(s->live + 1, sizeof(ret->items[0]));
+    ret->count = 0;
+    for (struct slot *slot = s->slots; slot != NULL && ret->count < s->live; slot = slot->hh.next) {
+        if (slot->object != NULL)
+            ret->items[ret->count++].object = object_ref(slot->object);
+    }
+}
+
+void store_index_forget(struct field_values *v)
+{
+    for (size_t i = 0; i < v->count; i++) {
+        object_unref(v->items[i].object);
+        free(v->items[i].value);
+    }
+    free(v->items);
+}
+
+static void add_asked(struct store *s, struct slot *slot, struct object *o, enum index_kind kind, char *name,
+                      const struct field_values *known)
+{
+    const struct field_value wanted = {.object = o};
+    const struct field_value *found =
+        known->count > 0 ? bsearch(&wanted, known->items, known->count, sizeof(wanted), compare_known) : NULL;
+    if (kind == INDEX_LABEL)
+        add_label(s, slot, o, name);
+    else if (found == NULL)
+        add_fields(s, slot, o, &name, 1);
+    else if (found->value != NULL)
+        add(s, slot, INDEX_FIELD, name, found->value);
+}
+
+void store_index_ask(struct store *s, enum index_kind kind, const char *name,
+                     const struct field_values *known)
+{
+    struct asked *a = asked_of(s, kind);
+    if (a->count == STORE_ASKED_MAX || store_index_is_asked(s, kind, name))
         return;
-    char *copy = xstrdup(key);
-    s->label_keys[s->label_key_count++] = copy;
+    char *copy = xstrdup(name);
+    a->names[a->count++] = copy;
     s->bytes += store_block_bytes(copy);
     for (struct slot *slot = s->slots; slot != NULL; slot = slot->hh.next) {
         if (slot->object != NULL)
-            add_label(s, slot, slot->object, copy);
+            add_asked(s, slot, slot->object, kind, copy, known);
         for (struct old_version *v = slot->older; v != NULL; v = v->older) {
             if (v->object != NULL)
-                add_label(s, slot, v->object, copy);
+                add_asked(s, slot, v->object, kind, copy, known);
         }
     }
 }

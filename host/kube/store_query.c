@@ -4,7 +4,7 @@
 #include "base/strset.h"
 #include "kube/store_impl.h"
 
-enum { LABEL_INDEX_FROM = 64 }; // objects; below, looking at all is as fast
+enum { INDEX_FROM = 64 }; // objects; below, looking at all is as fast
 
 struct object *store_get(struct store *s, uint64_t revision, const char *ns, const char *name)
 {
@@ -42,40 +42,65 @@ static void consider(struct store *s, struct choice *c, enum index_kind kind, co
     c->indexed = true;
 }
 
+// The label or field that the query narrows most by.
+struct equality {
+    enum index_kind kind;
+    const char *name, *value;
+};
+
+static bool equality_of(const struct store_query *q, enum index_kind kind, struct equality *ret)
+{
+    struct equality e = {.kind = kind};
+    bool found = kind == INDEX_LABEL ? selector_equality(q->labels, &e.name, &e.value)
+                                     : field_selector_equality(q->near, &e.name, &e.value);
+    // what has no place in a bucket's key has none in the index
+    if (!found || strlen(e.name) + strlen(e.value) + 3 > STORE_KEY_MAX)
+        return false;
+    *ret = e;
+    return true;
+}
+
 static struct choice choose(struct store *s, const struct store_query *q)
 {
+    static const enum index_kind kinds[] = {INDEX_LABEL, INDEX_FIELD};
     struct choice c = {0};
-    const char *key, *value;
+    struct equality e;
     if (q->owner_uid != NULL)
         consider(s, &c, INDEX_OWNER, q->owner_uid, NULL);
     if (q->manager != NULL)
         consider(s, &c, INDEX_MANAGER, q->manager, NULL);
     if (q->ns != NULL && q->ns[0] != 0)
         consider(s, &c, INDEX_NAMESPACE, q->ns, NULL);
-    if (selector_equality(q->labels, &key, &value) && store_index_has_label_key(s, key))
-        consider(s, &c, INDEX_LABEL, key, value);
+    for (size_t i = 0; i < 2; i++) {
+        if (equality_of(q, kinds[i], &e) && store_index_is_asked(s, kinds[i], e.name))
+            consider(s, &c, kinds[i], e.name, e.value);
+    }
     return c;
 }
 
-static bool wants_label_index(const struct store *s, const struct store_query *q)
+static bool wants_index(const struct store *s, const struct store_query *q, enum index_kind kind,
+                        struct equality *ret)
 {
-    const char *key, *value;
-    return q->owner_uid == NULL && selector_equality(q->labels, &key, &value) &&
-           s->live >= LABEL_INDEX_FROM && s->label_key_count < STORE_LABEL_INDEXES &&
-           !store_index_has_label_key(s, key);
+    return q->owner_uid == NULL && s->live >= INDEX_FROM && store_index_has_room(s, kind) &&
+           equality_of(q, kind, ret) && !store_index_is_asked(s, kind, ret->name);
 }
 
 static void read_lock(struct store *s, const struct store_query *q)
 {
-    const char *key, *value;
+    struct equality e;
+    struct field_values known = {0};
     pthread_rwlock_rdlock(&s->lock);
-    if (!wants_label_index(s, q))
+    if (!wants_index(s, q, INDEX_LABEL, &e) && !wants_index(s, q, INDEX_FIELD, &e))
         return;
+    if (e.kind == INDEX_FIELD)
+        store_index_take_objects(s, &known);
     pthread_rwlock_unlock(&s->lock);
-    selector_equality(q->labels, &key, &value);
+    if (e.kind == INDEX_FIELD)
+        store_index_look_up(&known, e.name);
     pthread_rwlock_wrlock(&s->lock);
-    store_index_add_label_key(s, key);
+    store_index_ask(s, e.kind, e.name, &known);
     pthread_rwlock_unlock(&s->lock);
+    store_index_forget(&known);
     pthread_rwlock_rdlock(&s->lock);
 }
 

@@ -200,6 +200,7 @@ void pass_run(struct pass_runner *r, const struct pass_input *in, struct pass_ou
     buf_init(&ret->result, limits.result);
     struct pass p = {
         .world = {.ops = in->world,
+                  .spec = program_spec(in->program),
                   .ud = in->ud,
                   .env_json = in->env_json,
                   .now_us = in->now_us,

@@ -25,14 +25,21 @@ struct program_file {
     size_t len;
 };
 
+struct program_index { // list(kind, {index = {NAME = value}}) asks for objects with that value at PATH
+    const char *name;
+    const char *path; // dotted
+};
+
 // What the script's table says; strings are owned by the program.
 struct program_spec {
-    const char *name;              // DNS label; default: the file's stem
-    const char *subject;           // "cache.example.com/v1alpha1/Memcached", as written
-    const char *selector;          // label selector text or NULL
-    const char *fields;            // field selector text or NULL
-    const char *const *namespaces; // NULL-terminated, or NULL: all
-    const char *const *changed;    // predicate: dotted paths, NULL-terminated, or NULL
+    const char *name;                  // DNS label; default: the file's stem
+    const char *subject;               // "cache.example.com/v1alpha1/Memcached", as written
+    const char *selector;              // label selector text or NULL
+    const char *fields;                // field selector text or NULL
+    const char *const *namespaces;     // NULL-terminated, or NULL: all
+    const char *const *changed;        // predicate: dotted paths, NULL-terminated, or NULL
+    const struct program_index *index; // sorted by name
+    size_t index_count;
     bool has_when, has_finalize, has_validate, has_mutate, has_convert;
     int64_t resync_us;           // 0: none
     int64_t finalize_timeout_us; // 0: none

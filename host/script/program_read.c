@@ -13,7 +13,7 @@
 #include "script/order.h"
 #include "script/selector_text.h"
 
-enum { NAME_MAX_LEN = 63, LIST_MAX = 1000, WORKERS_MAX = 1000, FAST_ATTEMPTS_MAX = 1000 };
+enum { NAME_MAX_LEN = 63, INDEX_MAX = 100, LIST_MAX = 1000, WORKERS_MAX = 1000, FAST_ATTEMPTS_MAX = 1000 };
 
 static const char *const known_keys[] = {
     "name",
@@ -61,6 +61,8 @@ void program_texts_fini(struct program_texts *t)
     free(t->retry_kind);
     free_list(t->namespaces);
     free_list(t->changed);
+    free_list(t->index);
+    free(t->indexes);
     *t = (struct program_texts){0};
 }
 
@@ -158,6 +160,42 @@ static const char *const *read_list(lua_State *L, int idx, const char *name, cha
     }
     lua_pop(L, 1);
     return (const char *const *)*slot;
+}
+
+// The texts first: what raises leaves them to program_texts_fini.
+static void read_index(lua_State *L, int idx, struct program_texts *t)
+{
+    int top = lua_gettop(L);
+    push_member(L, idx, "index");
+    if (lua_isnil(L, -1)) {
+        lua_settop(L, top);
+        return;
+    }
+    if (!lua_istable(L, -1))
+        luaL_error(L, "index: expected names and paths such as { node = \"spec.nodeName\" }, got a %s",
+                   luaL_typename(L, -1));
+    order_push(L, top + 1);
+    size_t n = order_count(L, top + 3);
+    if (n > INDEX_MAX)
+        luaL_error(L, "index: has %d names, more than the limit of %d", (int)n, INDEX_MAX);
+    t->index = xcalloc(2 * n + 1, sizeof(t->index[0]));
+    t->indexes = xcalloc(n + 1, sizeof(t->indexes[0]));
+    for (size_t i = 0; i < n; i++) {
+        order_push_key(L, top + 2, top + 3, i);
+        lua_pushvalue(L, -1);
+        lua_rawget(L, top + 1);
+        if (lua_type(L, -2) != LUA_TSTRING)
+            luaL_error(L, "index: expected names, got a list; write { node = \"spec.nodeName\" }");
+        if (lua_type(L, -1) != LUA_TSTRING || !selector_text_is_path(lua_tostring(L, -1), lua_objlen(L, -1)))
+            luaL_error(L, "index.%s: expected a dotted path such as \"spec.nodeName\"", lua_tostring(L, -2));
+        t->index[2 * i] = xstrdup(lua_tostring(L, -2));
+        t->index[2 * i + 1] = xstrdup(lua_tostring(L, -1));
+        t->indexes[i] = (struct program_index){t->index[2 * i], t->index[2 * i + 1]};
+        lua_settop(L, top + 3);
+    }
+    t->spec.index = t->indexes;
+    t->spec.index_count = n;
+    lua_settop(L, top);
 }
 
 // A Go duration or seconds; 0 when absent.
@@ -388,5 +426,5 @@ void program_read(lua_State *L, int idx, const char *stem, struct program_texts 
     read_retry(L, idx, t);
     read_limits(L, idx, spec);
     check_type(L, idx, "crd", LUA_TTABLE);
-    check_type(L, idx, "index", LUA_TTABLE);
+    read_index(L, idx, t);
 }

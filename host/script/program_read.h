@@ -15,6 +15,8 @@ struct program_texts {
     char *name, *subject, *selector, *fields, *service_account, *retry_kind;
     char **namespaces; // NULL-terminated
     char **changed;
+    char **index; // name, path, name, path ...
+    struct program_index *indexes;
 };
 
 void program_texts_fini(struct program_texts *t);

@@ -1,7 +1,6 @@
 #include "script/selector_text.h"
 
 #include <lauxlib.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,7 +45,7 @@ static bool is_label_key(const char *s, size_t n)
     return is_prefix(s, prefix) && is_name(slash + 1, n - prefix - 1);
 }
 
-static bool is_field_path(const char *s, size_t n)
+bool selector_text_is_path(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (!is_alnum(s[i]) && s[i] != '.' && s[i] != '_' && s[i] != '-' && s[i] != '/')
@@ -79,7 +78,7 @@ static void add_entry(lua_State *L, struct str_build *b, enum selector_text_kind
     size_t key_len;
     size_t len;
     const char *key = lua_tolstring(L, -2, &key_len);
-    if (kind == SELECTOR_TEXT_LABELS ? !is_label_key(key, key_len) : !is_field_path(key, key_len))
+    if (kind == SELECTOR_TEXT_LABELS ? !is_label_key(key, key_len) : !selector_text_is_path(key, key_len))
         luaL_error(L, "%s: '%s' is no %s", what, key,
                    kind == SELECTOR_TEXT_LABELS ? "label key" : "field path");
     if (lua_type(L, -1) != LUA_TSTRING)

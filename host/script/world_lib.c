@@ -6,6 +6,7 @@
 
 #include "base/nearest.h"
 #include "script/convert.h"
+#include "script/order.h"
 #include "script/sandbox.h"
 #include "script/selector_text.h"
 
@@ -207,9 +208,50 @@ static const char *option_selector(lua_State *L, int arg, const char *name, enum
     return text[0] != 0 ? text : NULL;
 }
 
+// The path that the script's table has for a name.
+static const char *indexed_path(lua_State *L, const struct program_spec *spec, const char *name)
+{
+    size_t n = spec != NULL ? spec->index_count : 0;
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(spec->index[i].name, name) == 0)
+            return spec->index[i].path;
+    }
+    luaL_error(L, "world.list: index.%s: the script's table has no index of that name", name);
+    return NULL;
+}
+
+// The option as a field selector's text (left on the stack), with that of `fields` before it.
+static const char *option_index(lua_State *L, int arg, const char *fields)
+{
+    push_member(L, arg, "index");
+    if (lua_isnil(L, -1))
+        return fields;
+    int top = lua_gettop(L);
+    if (!lua_istable(L, top))
+        luaL_error(L, "world.list: index: expected names and values such as { node = \"n1\" }, got a %s",
+                   luaL_typename(L, top));
+    lua_newtable(L);
+    convert_force(L, top);
+    order_push(L, top);
+    for (size_t i = 0, n = order_count(L, top + 3); i < n; i++) {
+        order_push_key(L, top + 2, top + 3, i);
+        if (lua_type(L, -1) != LUA_TSTRING)
+            luaL_error(L, "world.list: index: expected names, got a list; write { node = \"n1\" }");
+        lua_pushstring(L, indexed_path(L, lib_of(L)->spec, lua_tostring(L, -1)));
+        lua_insert(L, -2);
+        lua_rawget(L, top);
+        lua_rawset(L, top + 1);
+    }
+    selector_text_push(L, top + 1, SELECTOR_TEXT_FIELDS, "world.list: index");
+    if (fields == NULL)
+        return lua_tostring(L, -1);
+    lua_pushfstring(L, "%s,%s", fields, lua_tostring(L, -1));
+    return lua_tostring(L, -1);
+}
+
 static void read_query(lua_State *L, struct world_query *q)
 {
-    static const char *const known[] = {"namespace", "labels", "fields", "owner", "metadata", NULL};
+    static const char *const known[] = {"namespace", "labels", "fields", "index", "owner", "metadata", NULL};
     luaL_checkstack(L, 40, "too many values");
     if (!check_options(L, 2, "world.list", known))
         return;
@@ -217,6 +259,7 @@ static void read_query(lua_State *L, struct world_query *q)
     q->ns = option_text(L, 2, "world.list", "namespace");
     q->labels = option_selector(L, 2, "labels", SELECTOR_TEXT_LABELS, "world.list: labels");
     q->fields = option_selector(L, 2, "fields", SELECTOR_TEXT_FIELDS, "world.list: fields");
+    q->fields = option_index(L, 2, q->fields);
     q->owner_uid = option_owner(L, 2);
     push_member(L, 2, "metadata");
     if (!lua_isnil(L, -1) && !lua_isboolean(L, -1))

@@ -6,6 +6,7 @@
 #include <lua.h>
 
 #include "base/buf.h"
+#include "script/program.h"
 #include "script/world.h"
 
 // What the functions find as sandbox_ud(L).
@@ -14,9 +15,10 @@ struct world_lib {
     void *ud;
     const char *env_json; // or NULL
     int64_t now_us;
-    unsigned log_lines, lines_max; // written, and that may be
-    size_t log_bytes, log_max;     // of their messages and fields
-    struct buf scratch;            // of the caller
+    const struct program_spec *spec; // its index; NULL: none
+    unsigned log_lines, lines_max;   // written, and that may be
+    size_t log_bytes, log_max;       // of their messages and fields
+    struct buf scratch;              // of the caller
 };
 
 void world_lib_push(lua_State *L);

@@ -58,6 +58,7 @@ function Quantity:tonumber() end
 ---@field namespace? string default: the subject's; "*": all
 ---@field labels? table<string, string>|string a map, or a selector such as "app=web,tier in (a,b),!old"
 ---@field fields? string|table<string, string> a field selector such as "spec.nodeName=n1"
+---@field index? table<string, string> values by the names of the script's index: { node = "n1" }
 ---@field owner? string|tidelock.Object an owner that was read, or its UID
 ---@field metadata? boolean only apiVersion, kind and metadata
 
@@ -144,6 +145,7 @@ function World.secret_value(name, options) end
 ---@field when? fun(old: tidelock.Object, new: tidelock.Object): boolean old: as the last completed pass saw it
 ---@field reconcile fun(object: tidelock.Object, world: tidelock.World): tidelock.Result?
 ---@field finalize? fun(object: tidelock.Object, world: tidelock.World): tidelock.FinalizeResult?
+---@field index? table<string, string> names for paths of fields, for world.list: { node = "spec.nodeName" }
 ---@field workers? integer
 ---@field resync? tidelock.Duration
 ---@field retry? tidelock.Retry

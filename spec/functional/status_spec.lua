@@ -152,6 +152,29 @@ functional.describe("status", function()
         assert.equal(3, plane:get("widgets", namespace, "w").metadata.generation) -- the two changes above
     end)
 
+    it("counts what is read by an index of a field, and follows it", function()
+        put("status", [[
+    return { status = { count = #world.list("x.test/v1/Plain", { index = { place = o.metadata.name } }) } }]],
+            [[index = { place = "spec.at.place" },]])
+        start()
+        for i = 1, 100 do
+            create("p" .. i, { at = { place = "w" .. i % 2 } }, "Plain")
+        end
+        local function await_counts(first, second)
+            eventually(10, ("there are %d and %d"):format(first, second), function()
+                return status "w0".count == first and status "w1".count == second
+            end)
+        end
+        create "w0"
+        create "w1"
+        await_counts(50, 50)
+        plane:patch("plains", namespace, "p1", { spec = { at = { place = "w0" } } })
+        await_counts(51, 49)
+        plane:patch("plains", namespace, "p2", { spec = { at = functional.null } })
+        plane:delete("plains", namespace, "p3")
+        await_counts(50, 48)
+    end)
+
     it("has nowhere to go when the subject is deleted, which is no failure", function()
         put("status", [[ return { status = { phase = "Up" } } ]])
         start()

@@ -1,7 +1,7 @@
 --- The test kit: scripts in the real sandbox on a world of objects.
 local kit = require "tidelock.kit"
 
-local function reconciler(body)
+local function reconciler(body, rest)
   return assert(kit.compile(([[
 local k8s = require "tidelock"
 return {
@@ -9,7 +9,8 @@ return {
   reconcile = function(widget, world)
 %s
   end,
-}]]):format(body), { name = "widget.lua" }))
+%s
+}]]):format(body, rest or ""), { name = "widget.lua" }))
 end
 
 local widget = {
@@ -35,11 +36,11 @@ local objects = {
   { apiVersion = "v1", kind = "Node", metadata = { name = "n1" } },
 }
 
-local function names(expression)
+local function names(expression, rest)
   local script = reconciler([[
     local names = k8s.array{}
     for _, object in ipairs(]] .. expression .. [[) do names[#names + 1] = object.metadata.name end
-    return { status = { names = names } }]])
+    return { status = { names = names } }]], rest)
   return script:reconcile(widget, { objects = objects }).status.names
 end
 
@@ -72,9 +73,24 @@ describe("the kit", function()
     assert.same({ "a", "b" }, names 'world.list("v1/Pod", { labels = { app = "web" } })')
     assert.same({ "a" }, names 'world.list("v1/Pod", { labels = "app in (web,db),tier" })')
     assert.same({ "b" }, names 'world.list("v1/Pod", { fields = "spec.nodeName=n1" })')
+    local index = 'index = { node = "spec.nodeName", app = "metadata.labels.app" }'
+    assert.same({ "b" }, names('world.list("v1/Pod", { index = { node = "n1" } })', index))
+    assert.same({ "a" }, names('world.list("v1/Pod", { index = { node = "n2", app = "web" }, labels = "tier" })', index))
+    assert.same({}, names('world.list("v1/Pod", { index = { node = "n1" }, fields = "spec.nodeName=n2" })', index))
     assert.same({ "d" }, names 'world.list("v1/Pod", { owner = "d-owner" })')
     assert.same({ "n1" }, names 'world.list("v1/Node")')
     assert.same({}, names 'world.list("v1/Secret")')
+  end)
+
+  it("names what is wrong in the use of an index", function()
+    local function told(option)
+      local script = reconciler(('world.list("v1/Pod", { index = %s })'):format(option), 'index = { node = "spec.nodeName" }')
+      return script:reconcile(widget, { objects = objects }).error
+    end
+    assert.matches("world.list: index.nod: the script's table has no index of that name", told '{ nod = "n1" }', 1, true)
+    assert.matches("world.list: index: expected names and values", told '"n1"', 1, true)
+    assert.matches("world.list: index: expected names, got a list", told '{ "n1" }', 1, true)
+    assert.matches("world.list: index.spec.nodeName: expected a text, got a number", told "{ node = 1 }", 1, true)
   end)
 
   it("answers get with the subject's namespace as default", function()

@@ -210,7 +210,7 @@ static int list_with(struct world_view *w, const struct world_query *q, struct s
     *ret = (struct world_list){0};
     if (r < 0)
         return r;
-    struct store_query query = {.ns = in_ns, .labels = labels, .owner_uid = q->owner_uid};
+    struct store_query query = {.ns = in_ns, .labels = labels, .owner_uid = q->owner_uid, .near = fields};
     struct object_list found = {0};
     for (size_t i = 0; i < stores.count; i++) { // a host's namespaces are sorted, so the whole is
         struct object_list part;

@@ -297,6 +297,70 @@ static void test_indexes(void **state)
     selector_free(set);
 }
 
+// As the caller of store_list, who selects among what the field's index has left; how many those are.
+static size_t check_selected(struct fixture *f, uint64_t revision, const struct field_selector *fields,
+                             const char *expected)
+{
+    struct object_list l;
+    char text[2048] = "";
+    store_list(f->store, revision, &(struct store_query){.near = fields}, &l);
+    for (size_t i = 0; i < l.count; i++) {
+        struct json_doc *doc = object_parse(l.items[i]);
+        if (field_selector_matches(fields, json_root(doc))) {
+            strcat(text, text[0] != 0 ? " " : "");
+            strcat(text, object_name(l.items[i]));
+        }
+        json_doc_free(doc);
+    }
+    size_t count = l.count;
+    object_list_fini(&l);
+    assert_string_equal(text, expected);
+    return count;
+}
+
+static void test_fields(void **state)
+{
+    struct fixture *f = *state;
+    size_t empty = store_bytes(f->store);
+    char name[16], more[128];
+    struct field_selector *node, *number, *none, *absent;
+    assert_int_equal(field_selector_parse("metadata.annotations.node=n7", &node, NULL), 0);
+    assert_int_equal(field_selector_parse("metadata.name!=p007,metadata.generation=7", &number, NULL), 0);
+    assert_int_equal(field_selector_parse("metadata.annotations.node=n99", &none, NULL), 0);
+    assert_int_equal(field_selector_parse("metadata.annotations.node=", &absent, NULL), 0);
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof(name), "p%03d", i);
+        snprintf(more, sizeof(more), ",\"generation\":%d,\"annotations\":{\"node\":\"n%d\"}", i % 100,
+                 i % 50);
+        store_put(f->store, make(i % 2 ? "x" : "y", name, "", "1", more), NULL, NULL);
+    }
+    assert_int_equal(check_selected(f, UINT64_MAX, node, "p007 p057 p107 p157"), 4);
+    assert_int_equal(check_selected(f, UINT64_MAX, number, "p107"), 2);
+    assert_int_equal(check_selected(f, UINT64_MAX, none, ""), 0);
+    // what is left out, and what is not so, have no place in the index
+    assert_int_equal(check_selected(f, UINT64_MAX, absent, ""), 200);
+    check_names(f, UINT64_MAX, &(struct store_query){.near = node, .ns = "y"}, "");
+
+    uint64_t then = store_snapshot(f->clock);
+    store_put(f->store, make("x", "p007", "", "2", ",\"annotations\":{\"node\":\"n99\"}"), NULL, NULL);
+    store_remove(f->store, "x", "p057", NULL, NULL);
+    check_selected(f, then, node, "p007 p057 p107 p157");
+    check_selected(f, UINT64_MAX, node, "p107 p157");
+    check_selected(f, UINT64_MAX, none, "p007");
+    check_selected(f, then, none, "");
+    store_snapshot_release(f->clock, then);
+    assert_int_equal(check_selected(f, UINT64_MAX, node, "p107 p157"), 2);
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof(name), "p%03d", i);
+        store_remove(f->store, i % 2 ? "x" : "y", name, NULL, NULL);
+    }
+    assert_true(store_bytes(f->store) < empty + 256); // the two paths
+    field_selector_free(node);
+    field_selector_free(number);
+    field_selector_free(none);
+    field_selector_free(absent);
+}
+
 static void test_sorted(void **state)
 {
     struct fixture *f = *state;
@@ -356,15 +420,11 @@ static void test_memory_is_below_raw_json(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_put_and_remove),
-        TEST(test_another_uid_is_delete_and_create),
-        TEST(test_snapshots),
-        TEST(test_bytes_return_to_the_start),
-        TEST(test_relist),
-        TEST(test_changed_since),
-        TEST(test_indexes),
-        TEST(test_sorted),
-        TEST(test_memory_is_below_raw_json),
+        TEST(test_put_and_remove), TEST(test_another_uid_is_delete_and_create),
+        TEST(test_snapshots),      TEST(test_bytes_return_to_the_start),
+        TEST(test_relist),         TEST(test_changed_since),
+        TEST(test_indexes),        TEST(test_fields),
+        TEST(test_sorted),         TEST(test_memory_is_below_raw_json),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@ struct shared {
     struct store_clock *clock;
     struct store *store;
     struct selector *even;
+    struct field_selector *even_field;
     atomic_bool done;
     atomic_int broken;
     atomic_int passes;
@@ -72,6 +73,27 @@ static void read_twice(struct shared *s, uint64_t revision, const struct store_q
     object_list_fini(&b);
 }
 
+// The index of a field leaves at least what the label has.
+static void read_near(struct shared *s, uint64_t revision)
+{
+    struct object_list all, even;
+    size_t n = 0;
+    store_list(s->store, revision, &(struct store_query){.near = s->even_field}, &all);
+    store_list(s->store, revision, &(struct store_query){.labels = s->even}, &even);
+    for (size_t i = 0; i < all.count; i++) {
+        if (!selector_matches(s->even, all.items[i]))
+            continue;
+        if (n == even.count || even.items[n] != all.items[i])
+            atomic_fetch_add(&s->broken, 1);
+        else
+            n++;
+    }
+    if (n != even.count)
+        atomic_fetch_add(&s->broken, 1);
+    object_list_fini(&all);
+    object_list_fini(&even);
+}
+
 static void *reader(void *ud)
 {
     struct shared *s = ud;
@@ -79,6 +101,7 @@ static void *reader(void *ud)
         uint64_t revision = store_snapshot(s->clock);
         read_twice(s, revision, &(struct store_query){.ns = "n1"});
         read_twice(s, revision, &(struct store_query){.labels = s->even});
+        read_near(s, revision);
         read_twice(s, revision, &(struct store_query){.owner_uid = "o1", .manager = "tidelock-2"});
         read_twice(s, revision, NULL);
         store_bytes(s->store);
@@ -129,6 +152,7 @@ static void test_snapshots_stand_still(void **state)
     s.store = store_new(s.clock, gvk_parse("v1/Pod", NULL));
     size_t empty = store_bytes(s.store);
     assert_int_equal(selector_parse("even=0", &s.even, NULL), 0);
+    assert_int_equal(field_selector_parse("metadata.labels.even=0", &s.even_field, NULL), 0);
     for (int i = 0; i < READERS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, reader, &s), 0);
     do
@@ -147,6 +171,7 @@ static void test_snapshots_stand_still(void **state)
     store_unref(s.store);
     store_clock_free(s.clock);
     selector_free(s.even);
+    field_selector_free(s.even_field);
 }
 
 // The last reference may go on a reader's thread while a snapshot is being released on another.

@@ -44,7 +44,8 @@ static void test_reads_the_table(void **state)
         "selector = {app = 'x', ['b.io/c'] = 'y'}, fields = 'spec.nodeName=n', namespaces = {'a', 'b'},\n"
         "changed = {'spec.replicas'}, finalize = function() end, finalize_timeout = '1h', finalize_abandon = "
         "true,\n"
-        "resync = 90, workers = 2, service_account = 'sa', crd = {}, index = {node = 'spec.nodeName'},\n"
+        "resync = 90, workers = 2, service_account = 'sa', crd = {}, "
+        "index = {node = 'spec.nodeName', host = 'status.hostIP'},\n"
         "retry = {kind = 'fast_slow', base = '1s', max = '10s', fast_attempts = 3, jitter = true},\n"
         "limits = {cpu = '250ms', memory = '32Mi'}}",
         &p, &e);
@@ -59,6 +60,11 @@ static void test_reads_the_table(void **state)
     assert_null(s->namespaces[2]);
     assert_string_equal(s->changed[0], "spec.replicas");
     assert_null(s->changed[1]);
+    assert_int_equal(s->index_count, 2);
+    assert_string_equal(s->index[0].name, "host");
+    assert_string_equal(s->index[0].path, "status.hostIP");
+    assert_string_equal(s->index[1].name, "node");
+    assert_string_equal(s->index[1].path, "spec.nodeName");
     assert_true(s->has_finalize && s->finalize_abandon && !s->has_when && !s->has_validate);
     assert_int_equal(s->finalize_timeout_us, 3600000000LL);
     assert_int_equal(s->resync_us, 90000000);
@@ -133,6 +139,10 @@ static void test_errors_of_tables(void **state)
     expect_table_error("changed = 'spec'", "changed: expected a list of texts");
     expect_table_error("changed = {}", "changed: expected a list of 1 to");
     expect_table_error("changed = {'a', 1}", "changed[2]: expected a text");
+    expect_table_error("index = 'spec.nodeName'", "index: expected names and paths");
+    expect_table_error("index = {'spec.nodeName'}", "index: expected names, got a list");
+    expect_table_error("index = {node = 7}", "index.node: expected a dotted path such as");
+    expect_table_error("index = {node = 'a=b'}", "index.node: expected a dotted path such as");
     expect_table_error("changed = {'a'}, when = function() end", "not both");
     expect_table_error("selector = 1", "selector: expected a map or a selector text");
     expect_table_error("selector = {a = 'b,c'}", "no label value");
