@@ -196,6 +196,7 @@ void allow_open(lua_State *L)
     fill(L, globals);
     close_string_metatable(L, globals);
     clear_registry(L);
+    base_lib_open(L);
 
     lua_pushlightuserdata(L, &library_env_key);
     lua_newtable(L);

@@ -43,21 +43,78 @@ int base_lib_rawlen(lua_State *L)
     return 1;
 }
 
-// What the collector took of a weak table, and when, would tell a script of addresses. Nothing outlives a
-// pass, so holding on to all of it does no harm.
-static void make_strong(lua_State *L, int metatable)
+static char metatables_key; // in the registry: the set of those that scripts gave to setmetatable, weak
+
+static void push_metatables(lua_State *L)
 {
-    lua_pushliteral(L, "__mode");
-    lua_pushvalue(L, -1);
-    lua_rawget(L, metatable);
-    bool weak = !lua_isnil(L, -1);
-    lua_pop(L, 1);
-    if (weak) {
-        lua_pushnil(L);
-        lua_rawset(L, metatable);
-    } else {
+    lua_pushlightuserdata(L, &metatables_key);
+    lua_rawget(L, LUA_REGISTRYINDEX);
+}
+
+// Takes the __mode out of the metatables and pushes a table of those that had one.
+static void take_modes(lua_State *L)
+{
+    lua_newtable(L);
+    int taken = lua_gettop(L);
+    push_metatables(L);
+    lua_pushnil(L);
+    while (lua_next(L, taken + 1)) {
         lua_pop(L, 1);
+        lua_pushliteral(L, "__mode");
+        lua_rawget(L, -2);
+        if (lua_isnil(L, -1)) {
+            lua_pop(L, 1);
+            continue;
+        }
+        lua_pushvalue(L, -2);
+        lua_insert(L, -2);
+        lua_rawset(L, taken);
+        lua_pushliteral(L, "__mode");
+        lua_pushnil(L);
+        lua_rawset(L, -3);
     }
+    lua_settop(L, taken);
+}
+
+static void give_modes_back(lua_State *L)
+{
+    int taken = lua_gettop(L);
+    lua_pushnil(L);
+    while (lua_next(L, taken)) {
+        lua_pushliteral(L, "__mode");
+        lua_insert(L, -2);
+        lua_rawset(L, -3);
+    }
+    lua_settop(L, taken - 1);
+}
+
+void base_lib_collect(lua_State *L)
+{
+    luaL_checkstack(L, 8, "too many values");
+    take_modes(L);
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    lua_gc(L, LUA_GCSTOP, 0);
+    give_modes_back(L);
+}
+
+static void remember_metatable(lua_State *L, int metatable)
+{
+    push_metatables(L);
+    lua_pushvalue(L, metatable);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+}
+
+void base_lib_open(lua_State *L)
+{
+    lua_pushlightuserdata(L, &metatables_key);
+    lua_newtable(L);
+    lua_createtable(L, 0, 1);
+    lua_pushliteral(L, "k");
+    lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
+    lua_rawset(L, LUA_REGISTRYINDEX);
 }
 
 int base_lib_setmetatable(lua_State *L)
@@ -76,7 +133,7 @@ int base_lib_setmetatable(lua_State *L)
                           "cannot change a protected metatable (lists and objects that were read have one of "
                           "their own: copy them first)");
     if (type == LUA_TTABLE)
-        make_strong(L, 2);
+        remember_metatable(L, 2);
     lua_setmetatable(L, 1);
     return 1;
 }

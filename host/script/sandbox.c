@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "script/allow.h"
 #include "script/arena.h"
+#include "script/base_lib.h"
 #include "script/convert.h"
 #include "script/failure.h"
 #include "script/own.h"
@@ -21,7 +22,7 @@
 enum {
     TABLE_TEXT_MAX = 1000,        // of an error that is a table
     KEEP_BYTES = 8 * 1024 * 1024, // memory of the arena that stays for the next pass
-    COLLECT_FROM = 1024 * 1024,   // below that many live bytes the collector does not run at all
+    COLLECT_FROM = 1024 * 1024,   // below that many live bytes the collector does not run
     SOFT_MIN = 256 * 1024,
     HARD_FACTOR = 4,
     PCALL_WORK = 20, // instructions that one is as long as, about
@@ -39,7 +40,6 @@ struct sandbox {
     struct buf *traceback; // the outcome's
     enum pass_end stop;    // PASS_OK: goes on
     int nest;
-    bool collecting; // the collector has been started
     bool memory_due; // a limit was passed: the hook looks at it
     size_t soft;
     lua_CFunction raise; // what `error` is
@@ -118,16 +118,29 @@ static void stop_deadline(struct sandbox *s)
     stop_here(s, PASS_DEADLINE, text);
 }
 
+static void on_soft(void *ud)
+{
+    struct sandbox *s = ud;
+    s->memory_due = true;
+    budget_arm(s->budget);
+}
+
+// The next look at memory is at so many live bytes, or when the budget is reached.
+static void limit_memory(struct sandbox *s, size_t at)
+{
+    size_t hard = s->soft * HARD_FACTOR;
+    arena_limit(s->arena, at < s->soft ? at : s->soft, hard < HARD_MIN ? HARD_MIN : hard, on_soft, s);
+}
+
+// The collector runs nowhere but here, each time that what the state holds may have doubled.
 static void look_at_memory(struct sandbox *s)
 {
+    bool is_reached = arena_live(s->arena) >= s->soft;
     s->memory_due = false;
-    if (!s->collecting) {
-        s->collecting = true;
-        lua_gc(s->L, LUA_GCRESTART, 0);
-        return;
-    }
-    lua_gc(s->L, LUA_GCCOLLECT, 0);
-    if (arena_live(s->arena) <= s->soft - s->soft / 4)
+    base_lib_collect(s->L);
+    size_t live = arena_live(s->arena), held = (size_t)lua_gc(s->L, LUA_GCCOUNT, 0) * 1024;
+    limit_memory(s, live + (held > COLLECT_FROM ? held : COLLECT_FROM));
+    if (!is_reached || live <= s->soft - s->soft / 4)
         return;
     char text[128];
     snprintf(text, sizeof(text), "the script uses more than its memory budget of %zu KiB", s->soft / 1024);
@@ -150,24 +163,6 @@ static void on_hook(lua_State *L, lua_Debug *ar)
     (void)ar;
     struct sandbox *s = sandbox_of(L);
     act(s, budget_check(s->budget, s->stop != PASS_OK));
-}
-
-static void on_soft(void *ud);
-
-// From the first MiB on the collector runs; the real limit is set then.
-static void limit_memory(struct sandbox *s, size_t soft)
-{
-    size_t hard = s->soft * HARD_FACTOR;
-    arena_limit(s->arena, soft, hard < HARD_MIN ? HARD_MIN : hard, on_soft, s);
-}
-
-static void on_soft(void *ud)
-{
-    struct sandbox *s = ud;
-    s->memory_due = true;
-    if (!s->collecting)
-        limit_memory(s, s->soft);
-    budget_arm(s->budget);
 }
 
 static void on_hard(void *ud)
@@ -503,11 +498,10 @@ static void begin(struct sandbox *s, const struct sandbox_job *job, struct sandb
     s->stop = PASS_OK;
     s->nest = 0;
     s->where[0] = '\0';
-    s->collecting = false;
     s->memory_due = false;
     s->soft = job->memory < SOFT_MIN ? SOFT_MIN : job->memory;
     arena_on_hard(s->arena, on_hard);
-    limit_memory(s, s->soft < COLLECT_FROM ? s->soft : COLLECT_FROM);
+    limit_memory(s, COLLECT_FROM);
     budget_begin(s->budget, s->L, job->cpu_us);
 }
 

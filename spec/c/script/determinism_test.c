@@ -125,6 +125,11 @@ static const char *const bodies[] = {
     "for i = 1, 30000 do weak[i % 1000] = {('s'):rep(i % 40) .. i} if i % 100 == 0 then\n"
     "  local n = 0 for k in pairs(weak) do n = n + 1 end out[#out + 1] = n end end\n"
     "return {status = {out = out, n = #keep}}",
+    "local out, m = {}, {} local weak = setmetatable({}, m) m.__mode = 'kv'\n"
+    "local keep = ('x'):rep(900000) .. 'y'\n"
+    "for i = 1, 30000 do weak[{}] = {('s'):rep(i % 40) .. i} if i % 1000 == 0 then\n"
+    "  local n = 0 for k in pairs(weak) do n = n + 1 end out[#out + 1] = n end end\n"
+    "return {status = {out = out, n = #keep}}",
     // budgets that end
     "local t = {} while true do t[{}] = #tostring(t) end",
     "local t = {} for i = 1, 1e9 do t['k' .. i] = ('x'):rep(i % 1000) end",
