@@ -1,4 +1,5 @@
-// Many children that go at once are told in an Event: it may be a mistake.
+// Children that are no longer returned: many that go at once are told in an Event, as it may be a mistake; and one that
+// only moves to another group.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,10 +30,33 @@ static void many_at_once_are_told(void **unused)
     sim_fini(&s);
 }
 
+// The old one goes, though it has the name and Kind of the new one, as soon as that is there.
+static void a_child_that_moves_to_another_group(void **unused)
+{
+    struct sim s;
+    (void)unused;
+    things_start(
+        &s,
+        "return { apply = { { apiVersion = o.spec.api, kind = 'ConfigMap', metadata = { name = 'c' } } } }",
+        "");
+    sim_apply(&s, "kubectl", THINGS_CRD("configmaps", "configmap", "ConfigMap", "Namespaced"));
+    things_put(&s, "t", "{\"api\":\"v1\"}");
+    things_settle(&s);
+    assert_string_equal(things_value(&s, "default", "c"), "");
+    things_put(&s, "t", "{\"api\":\"x.test/v1\"}");
+    things_settle(&s);
+    assert_string_equal(things_value(&s, "default", "c"), "absent");
+    struct json_doc *moved = sim_get(&s, "x.test/v1", "configmaps", "c");
+    assert_non_null(moved);
+    json_doc_free(moved);
+    sim_fini(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_at_once_are_told),
+        cmocka_unit_test(a_child_that_moves_to_another_group),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
