@@ -1,5 +1,5 @@
-// Children that are no longer returned: many that go at once are told in an Event, as it may be a mistake; and one that
-// only moves to another group.
+// Children that are no longer returned: many that go at once are told in an Event, as it may be a mistake;
+// and one that only moves to another group.
 
 #include <stdio.h>
 #include <stdlib.h>
