@@ -18,8 +18,6 @@ local hostile = {
     memory = "local t = {} for i = 1, 1e9 do t[i] = { i } end",
     bomb = "local s = 'x' while true do s = s .. s end",
     pattern = "return ('a'):rep(1e5):find(('a-'):rep(50) .. 'b')",
-    index = "local t = setmetatable({}, { __index = function() while true do end end }) "
-        .. "while true do pcall(function() return t.a end) end",
     error = "error(setmetatable({}, { __tostring = function() while true do end end }))",
     recursion = "local function f() return pcall(f) end f() while true do end",
     decode = "local json = require 'tidelock.json' local s = '[' .. ('1,'):rep(3e5) .. '1]' "
@@ -28,12 +26,7 @@ local hostile = {
     events = "local t = {} for i = 1, 1000 do t[i] = { type = 'Normal', reason = 'R', message = 'm' .. i } end "
         .. "return { events = t }",
     find = "local s, p = ('a'):rep(1e6), ('a'):rep(5e5) .. 'b' while true do s:find(p, 1, true) end",
-    insert = "local t = {} for i = 1, 1e5 do t[i] = i end while true do table.insert(t, 1, 0) end",
-    handler = "while true do xpcall(function() while true do end end, function() while true do end end) end",
     callback = "local function f(s) return (s:gsub('.', f)) end f('a')",
-    coroutines = "while true do coroutine.wrap(function() while true do end end)() end",
-    finalizer = "local p = newproxy(true) getmetatable(p).__gc = function() while true do end end p = nil "
-        .. "while true do collectgarbage() end",
     flood = "for i = 1, 2000 do world.log('info', 'again') end",
     reads = "for i = 1, 1e9 do world.get('v1/ConfigMap', 'n' .. i) world.list('v1/ConfigMap', { labels = 'a=' .. i }) end",
     owners = "while true do world.list('v1/ConfigMap', { owner = o }) world.list('v1/ConfigMap', { owner = 'u', "
@@ -45,8 +38,6 @@ local hostile = {
         .. "while true do json.encode(t) end",
     children = "local t = {} for i = 1, 1e6 do t[i] = { apiVersion = 'v1', kind = 'ConfigMap', metadata = { name = 'n' "
         .. ".. i } } end return { apply = t }",
-    sort = "local t = {} for i = 1, 1e5 do t[i] = (i * 7919) % 100003 end while true do table.sort(t, "
-        .. "function(a, b) return a < b end) end",
 }
 
 -- Sources that want much of the parser, by turns: one that is nested, and one that is long (and no script).
