@@ -32,6 +32,7 @@ struct encoder {
     struct json_writer *w;
     struct err *e;
     int result;
+    size_t elements; // of the list that is counted
     const struct value_path *start;
     struct key *keys; // those of all open objects, the innermost last
     size_t key_count;
@@ -478,56 +479,73 @@ static void encoder_init(struct encoder *enc, lua_State *L, struct err *e)
     enc->lazy = identity(L);
 }
 
-static void free_keys(struct encoder *enc)
-{
-    sandbox_memory_sub(enc->L, enc->key_cap * sizeof(*enc->keys));
-    free(enc->keys);
-}
-
 static void encoder_free(void *p)
 {
-    free_keys(p);
-    free(p);
+    struct encoder *enc = p;
+    sandbox_memory_sub(enc->L, enc->key_cap * sizeof(*enc->keys));
+    free(enc->keys);
+    free(enc);
+}
+
+// The encoder is held until it is let go of by own_pop.
+static struct encoder *encoder_hold(lua_State *L, const struct value_path *path, struct err *e)
+{
+    struct encoder *enc = xmalloc(sizeof(*enc));
+    encoder_init(enc, L, e);
+    enc->start = path;
+    own_push(enc, encoder_free);
+    return enc;
+}
+
+// Calls fn, which leaves its result in the encoder, with the value at idx.
+static int encoder_run(struct encoder *enc, int idx, void (*fn)(lua_State *L, void *ud))
+{
+    lua_State *L = enc->L;
+    int r = convert_protected(L, idx, fn, enc);
+    if (r == 0)
+        r = enc->result;
+    else
+        r = fail(enc, ERR_LIMIT, enc->start, "%s",
+                 lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "failed");
+    lua_pop(L, 1);
+    return r;
 }
 
 int convert_write_at(lua_State *L, int idx, struct json_writer *w, const struct value_path *path,
                      struct err *e)
 {
-    struct encoder *enc = xmalloc(sizeof(*enc));
-    encoder_init(enc, L, e);
-    own_push(enc, encoder_free);
+    struct encoder *enc = encoder_hold(L, path, e);
     enc->w = w;
-    enc->start = path;
-    int r = convert_protected(L, idx, write_protected, enc);
-    if (r == 0) {
-        r = enc->result;
-        if (r == 0 && w->failed)
-            r = fail(enc, ERR_LIMIT, path, "the text is longer than %zu bytes", w->out->max);
-    } else {
-        r = fail(enc, ERR_LIMIT, path, "%s", lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "failed");
-    }
-    lua_pop(L, 1);
+    int r = encoder_run(enc, idx, write_protected);
+    if (r == 0 && w->failed)
+        r = fail(enc, ERR_LIMIT, path, "the text is longer than %zu bytes", w->out->max);
     own_pop();
     return r;
 }
 
+static void count_protected(lua_State *L, void *ud)
+{
+    struct encoder *enc = ud;
+    struct shape s;
+    int r = measure(enc, enc->start, &s);
+    if (r == 0 && s.names > 0 && s.elements > 0)
+        r = mixed_keys(enc, enc->start, s.names);
+    else if (r == 0 && s.names > 0)
+        r = fail(enc, ERR_INVALID, enc->start, "is an object, but must be a list: { first, second }");
+    else if (r == 0 && s.last != s.elements)
+        r = gap(enc, enc->start, &s);
+    enc->result = r;
+    enc->elements = s.elements;
+    lua_settop(L, 1);
+}
+
 int convert_list_count(lua_State *L, const struct value_path *path, size_t *ret, struct err *e)
 {
-    struct encoder enc;
-    struct shape s;
-    encoder_init(&enc, L, e);
-    int top = lua_gettop(L);
-    int r = measure(&enc, path, &s);
-    if (r == 0 && s.names > 0 && s.elements > 0)
-        r = mixed_keys(&enc, path, s.names);
-    else if (r == 0 && s.names > 0)
-        r = fail(&enc, ERR_INVALID, path, "is an object, but must be a list: { first, second }");
-    else if (r == 0 && s.last != s.elements)
-        r = gap(&enc, path, &s);
-    lua_settop(L, top);
-    free_keys(&enc);
+    struct encoder *enc = encoder_hold(L, path, e);
+    int r = encoder_run(enc, -1, count_protected);
     if (r == 0)
-        *ret = s.elements;
+        *ret = enc->elements;
+    own_pop();
     return r;
 }
 

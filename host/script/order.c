@@ -130,7 +130,7 @@ void order_push(lua_State *L, int idx)
     }
     struct sorting sorting = {.L = L};
     struct merge_sort by_key = {sizeof(o->keys[0]), less, &sorting, (char *)&o->keys[n]};
-    merge_sort(&by_key, (char *)o->keys, n);
+    merge_sort(&by_key, (char *)o->keys, o->count);
     sandbox_charge(L, 8 * n);
 }
 

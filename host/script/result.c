@@ -260,6 +260,7 @@ static int write_events(struct result_checker *c, const struct value_path *path)
     unsigned max = c->limits != NULL && c->limits->events > 0 ? c->limits->events : EVENTS_DEFAULT;
     size_t count = 0;
     if (lua_istable(c->L, -1)) {
+        convert_force(c->L, -1);
         int r = convert_list_count(c->L, path, &count, c->e);
         if (r < 0)
             return r;

@@ -368,6 +368,8 @@ static const struct hostile hostile[] = {
      "return {[print or error] = 1, status = {}}"},
     {"lists where maps are", RESULT("apply: is one object, but must be a list of them: write { object }"),
      "return {apply = {apiVersion = 'v1'}, status = {1, 2}}"},
+    {"a map too large where a list is", MEMORY,
+     "local t = {} for i = 1, 2e5 do t['k' .. i] = i end return {apply = t}"},
     {"maps where lists are", RESULT("delete: is an object, but must be a list: { first, second }"),
      "return {events = {a = 1}, delete = {b = 2}}"},
     {"strange times",
