@@ -67,6 +67,9 @@ static int read_part(const char **p, int64_t *ret_ns)
 
 int duration_parse(const char *text, int64_t *ret_us)
 {
+    enum { TEXT_MAX = 200 }; // any sense is in less
+    if (strnlen(text, TEXT_MAX + 1) > TEXT_MAX)
+        return -ERR_PARSE;
     const char *p = text;
     bool negative = *p == '-';
     if (*p == '-' || *p == '+')

@@ -23,9 +23,25 @@ struct reader {
     struct buf scalar; // as JSON text
     size_t scalar_held;
     size_t scalar_max;
-    bool is_empty; // the document
+    bool is_empty;     // the document
+    size_t text_given; // to the parser
+    struct yaml_limits *limits;
+    bool is_over; // given up
     struct err *e;
 };
+
+enum { PIECE = 1024 }; // of text between two looks at the limits: directives take the parser quadratic time
+
+static int give_piece(void *ud, unsigned char *out, size_t size, size_t *ret_size)
+{
+    struct reader *r = ud;
+    size_t left = r->text_len - r->text_given, most = size < PIECE ? size : PIECE;
+    r->is_over = r->limits->is_over != NULL && r->limits->is_over(r->limits->ud, 0);
+    *ret_size = left < most ? left : most;
+    memcpy(out, r->text + r->text_given, *ret_size);
+    r->text_given += *ret_size;
+    return !r->is_over;
+}
 
 static struct yaml_place place(const struct reader *r, yaml_mark_t at)
 {
@@ -61,6 +77,8 @@ static bool is_tab_at(const struct reader *r, yaml_mark_t at)
 static int fail_parser(struct reader *r)
 {
     yaml_parser_t *p = &r->parser;
+    if (r->is_over)
+        return err_set(r->e, ERR_CANCELED, "YAML: given up");
     switch (p->error) {
     case YAML_MEMORY_ERROR:
         return err_set(r->e, ERR_LIMIT, "YAML: no memory for a text of %zu bytes", r->text_len);
@@ -292,10 +310,10 @@ static int read_yaml(const char *text, size_t n, size_t first_line, struct yaml_
     int err = check_separators(text, n, first_line, e);
     if (err < 0)
         return err;
-    struct reader r = {.text = text, .text_len = n, .first_line = first_line, .e = e};
+    struct reader r = {.text = text, .text_len = n, .first_line = first_line, .limits = limits, .e = e};
     if (!yaml_parser_initialize(&r.parser))
         return err_set(e, ERR_LIMIT, "YAML: no memory");
-    yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, n);
+    yaml_parser_set_input(&r.parser, give_piece, &r);
     size_t max = n > SIZE_MAX / 16 ? SIZE_MAX : n * 6 + SLACK; // an escape has six bytes at most
     r.scalar_max = max;
     buf_init(&r.scalar, max);

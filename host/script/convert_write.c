@@ -46,6 +46,7 @@ struct encoder {
 };
 
 enum { WORK_STEP = 64, WORK_BYTES = 256 }; // so many bytes of text count as a value
+enum { PART_BYTES = 1 << 20 };             // of a text, between two looks at the budget
 enum { KEYS_MAX = 8 << 20 };               // those of the open tables, and half as many for sorting them
 
 static int fail(struct encoder *enc, enum err_code code, const struct value_path *path, const char *fmt, ...)
@@ -77,6 +78,20 @@ static bool is_utf8(const char *s, size_t n)
             return str_is_utf8(s, n);
     }
     return true;
+}
+
+// Large texts take long.
+static bool check_utf8(struct encoder *enc, const char *s, size_t n)
+{
+    while (n > PART_BYTES) {
+        size_t part = str_utf8_cut(s, n, PART_BYTES);
+        if (!is_utf8(s, part))
+            return false;
+        s += part;
+        n -= part;
+        sandbox_poll(enc->L, 0);
+    }
+    return is_utf8(s, n);
 }
 
 static int write_value(struct encoder *enc, const struct value_path *path);
@@ -292,7 +307,7 @@ static int collect_nulls(struct encoder *enc)
 static int write_member(struct encoder *enc, const struct value_path *path, const struct key *k)
 {
     struct value_path at = {.parent = path, .key = k->text, .key_len = k->len};
-    if (!is_utf8(k->text, k->len))
+    if (!check_utf8(enc, k->text, k->len))
         return fail(enc, ERR_INVALID, &at, "the key is not valid UTF-8");
     jw_keyn(enc->w, k->text, k->len);
     lua_pushlstring(enc->L, k->text, k->len);
@@ -398,7 +413,7 @@ static int write_string(struct encoder *enc, const struct value_path *path)
 {
     size_t len;
     const char *s = lua_tolstring(enc->L, -1, &len);
-    if (!is_utf8(s, len))
+    if (!check_utf8(enc, s, len))
         return fail(enc, ERR_INVALID, path, "the text is not valid UTF-8 (bytes go through tidelock.base64)");
     if (enc->w->failed) // large texts take long also when they are dropped
         return fail(enc, ERR_LIMIT, path, "the text is longer than %zu bytes", enc->w->out->max);

@@ -83,29 +83,46 @@ static int write_object(struct result_checker *c, const struct value_path *path)
     return r < 0 ? r : convert_write_at(c->L, -1, &c->w, path, c->e);
 }
 
+// The members of the table at the top that are texts.
+static int write_texts(struct result_checker *c, const struct value_path *path, const char *const *names)
+{
+    int r = 0;
+    for (; *names != NULL && r == 0; names++) {
+        struct value_path at = result_member(path, *names);
+        result_get(c, *names);
+        if (lua_type(c->L, -1) == LUA_TSTRING) {
+            jw_key(&c->w, *names);
+            r = convert_write_at(c->L, -1, &c->w, &at, c->e);
+        }
+        lua_pop(c->L, 1);
+    }
+    return r;
+}
+
 // apiVersion, kind, metadata.name, namespace and uid of the object at the top: a reference.
 static int write_reference(struct result_checker *c, const struct value_path *path)
 {
-    static const char *const members[] = {"name", "namespace", "uid", NULL};
+    static const char *const members[] = {"apiVersion", "kind", NULL};
+    static const char *const metadata[] = {"name", "namespace", "uid", NULL};
     if (!lua_istable(c->L, -1))
         return result_wrong_type(c, path, "an object with apiVersion, kind and metadata.name");
     convert_force(c->L, -1);
     int r = check_object(c, path);
     if (r < 0)
         return r;
-    lua_State *L = c->L;
+    struct value_path at = result_member(path, "metadata");
     jw_object(&c->w);
-    result_put_text(c, "apiVersion");
-    result_put_text(c, "kind");
+    r = write_texts(c, path, members);
+    if (r < 0)
+        return r;
     jw_key(&c->w, "metadata");
     jw_object(&c->w);
     result_get(c, "metadata");
-    for (const char *const *name = members; *name != NULL; name++)
-        result_put_text(c, *name);
-    lua_pop(L, 1);
+    r = write_texts(c, &at, metadata);
+    lua_pop(c->L, 1);
     jw_object_end(&c->w);
     jw_object_end(&c->w);
-    return 0;
+    return r;
 }
 
 // --- entries of apply, patch, delete ---
@@ -225,9 +242,10 @@ static int write_event_text(struct result_checker *c, const struct value_path *p
     if (lua_type(c->L, -1) != LUA_TSTRING)
         return result_wrong_type(c, path, "text");
     const char *s = lua_tolstring(c->L, -1, &n);
+    n = str_utf8_cut(s, n, max);
     if (!str_is_utf8(s, n))
         return result_bad(c, path, "the text is not valid UTF-8");
-    jw_strn(&c->w, s, str_utf8_cut(s, n, max));
+    jw_strn(&c->w, s, n);
     return 0;
 }
 

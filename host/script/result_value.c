@@ -107,18 +107,6 @@ bool result_has(struct result_checker *c, const char *name)
     return has;
 }
 
-void result_put_text(struct result_checker *c, const char *name)
-{
-    result_get(c, name);
-    if (lua_type(c->L, -1) == LUA_TSTRING) {
-        size_t n;
-        const char *s = lua_tolstring(c->L, -1, &n);
-        jw_key(&c->w, name);
-        jw_strn(&c->w, s, n);
-    }
-    lua_pop(c->L, 1);
-}
-
 enum { ENTRIES_MAX = 5000 }; // a plan, which has no budget, of so many takes a tenth of a second
 
 int result_write_list(struct result_checker *c, const struct value_path *path, result_write_fn *write)

@@ -54,8 +54,6 @@ struct value_path result_member(const struct value_path *parent, const char *nam
 // Pushes a member of the table at the top, without metamethods.
 void result_get(struct result_checker *c, const char *name);
 bool result_has(struct result_checker *c, const char *name);
-// Writes a member of the table at the top if it is text.
-void result_put_text(struct result_checker *c, const char *name);
 int result_write_list(struct result_checker *c, const struct value_path *path, result_write_fn *write);
 // The table at the top as an object of these fields (sorted, ends with a NULL name); any other field is an
 // error that names the nearest.

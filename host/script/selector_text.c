@@ -96,16 +96,9 @@ static void add_entry(lua_State *L, struct str_build *b, enum selector_text_kind
         add_field(b, value, len);
 }
 
-void selector_text_push(lua_State *L, int idx, enum selector_text_kind kind, const char *what)
+// Pushes the text of the map at idx.
+static void push_map(lua_State *L, int idx, enum selector_text_kind kind, const char *what)
 {
-    if (lua_type(L, idx) == LUA_TSTRING) {
-        lua_pushvalue(L, idx);
-        return;
-    }
-    if (!lua_istable(L, idx))
-        luaL_error(L, "%s: expected a map or a selector text, got a %s", what, luaL_typename(L, idx));
-    if (idx < 0)
-        idx = lua_gettop(L) + idx + 1;
     convert_force(L, idx);
     int top = lua_gettop(L);
     struct str_build b;
@@ -122,4 +115,17 @@ void selector_text_push(lua_State *L, int idx, enum selector_text_kind kind, con
     str_build_push(&b);
     lua_replace(L, top + 1);
     lua_settop(L, top + 1);
+}
+
+void selector_text_push(lua_State *L, int idx, enum selector_text_kind kind, const char *what)
+{
+    int type = lua_type(L, idx);
+    if (type != LUA_TSTRING && type != LUA_TTABLE)
+        luaL_error(L, "%s: expected a map or a selector text, got a %s", what, luaL_typename(L, idx));
+    if (type == LUA_TSTRING)
+        lua_pushvalue(L, idx);
+    else
+        push_map(L, idx < 0 ? lua_gettop(L) + idx + 1 : idx, kind, what);
+    if (strlen(lua_tostring(L, -1)) != lua_objlen(L, -1))
+        luaL_error(L, "%s: a selector is text without a NUL", what);
 }

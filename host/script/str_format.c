@@ -2,6 +2,7 @@
 
 #include <lauxlib.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -58,30 +59,30 @@ static void finish_spec(struct spec *s, const char *modifier, char letter)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral" // the directive was checked and rebuilt
 
-static void add_integer(struct str_build *b, struct spec *s, int arg)
+// The integer at arg; beyond INT64_MAX it is one without a sign.
+static uint64_t check_integer(lua_State *L, int arg, bool *ret_unsigned)
 {
-    lua_State *L = b->L;
-    char text[NUMBER_TEXT_MAX];
     const struct boxed *boxed = boxed_get(L, arg);
-    if (boxed != NULL && (s->letter == 'd' || s->letter == 'i' || s->letter == 'u')) {
-        char digits[BOXED_TEXT_MAX];
-        boxed_format(digits, boxed);
-        finish_spec(s, "", 's');
-        int n = snprintf(text, sizeof(text), s->text, digits);
-        str_build_add(b, text, (size_t)n);
-        return;
+    if (boxed != NULL) {
+        *ret_unsigned = !boxed->negative && boxed->magnitude > INT64_MAX;
+        return boxed->negative ? -boxed->magnitude : boxed->magnitude;
     }
     lua_Number v = luaL_checknumber(L, arg);
-    int n;
-    if (v >= 9223372036854775808.0 && v < 18446744073709551616.0) {
-        finish_spec(s, "ll", s->letter == 'd' || s->letter == 'i' ? 'u' : s->letter);
-        n = snprintf(text, sizeof(text), s->text, (unsigned long long)v);
-    } else {
-        if (!(v >= -9223372036854775808.0 && v < 9223372036854775808.0))
-            luaL_argerror(L, arg, "the number has no integer representation");
-        finish_spec(s, "ll", s->letter);
-        n = snprintf(text, sizeof(text), s->text, (long long)v);
-    }
+    *ret_unsigned = v >= 0x1p63 && v < 0x1p64;
+    if (*ret_unsigned)
+        return (uint64_t)v;
+    if (!(v >= -0x1p63 && v < 0x1p63))
+        luaL_argerror(L, arg, "the number has no integer representation");
+    return (uint64_t)(int64_t)v;
+}
+
+static void add_integer(struct str_build *b, struct spec *s, int arg)
+{
+    char text[NUMBER_TEXT_MAX];
+    bool is_unsigned;
+    uint64_t v = check_integer(b->L, arg, &is_unsigned);
+    finish_spec(s, "ll", is_unsigned && (s->letter == 'd' || s->letter == 'i') ? 'u' : s->letter);
+    int n = snprintf(text, sizeof(text), s->text, (unsigned long long)v);
     str_build_add(b, text, (size_t)n);
 }
 

@@ -42,9 +42,18 @@ static const char *check_text(lua_State *L, int arg, const char *function, const
     return lua_tostring(L, arg);
 }
 
-static const char *opt_text(lua_State *L, int arg, const char *function, const char *what)
+// A text that nothing of is lost as a C string.
+static const char *check_word(lua_State *L, int arg, const char *function, const char *what)
 {
-    return lua_isnoneornil(L, arg) ? NULL : check_text(L, arg, function, what);
+    const char *text = check_text(L, arg, function, what);
+    if (strlen(text) != lua_objlen(L, arg))
+        luaL_error(L, "%s: %s argument must be %s, got a text with a NUL", function, ordinal(arg), what);
+    return text;
+}
+
+static const char *opt_word(lua_State *L, int arg, const char *function, const char *what)
+{
+    return lua_isnoneornil(L, arg) ? NULL : check_word(L, arg, function, what);
 }
 
 static bool is_known(const char *const *known, const char *name)
@@ -100,7 +109,10 @@ static const char *option_text(lua_State *L, int arg, const char *function, cons
         return NULL;
     if (lua_type(L, -1) != LUA_TSTRING)
         luaL_error(L, "%s: %s must be a text, got %s", function, name, luaL_typename(L, -1));
-    return lua_tostring(L, -1);
+    const char *text = lua_tostring(L, -1);
+    if (strlen(text) != lua_objlen(L, -1))
+        luaL_error(L, "%s: %s must be a text without a NUL", function, name);
+    return text;
 }
 
 // --- answers ---
@@ -165,9 +177,9 @@ static int push_list(lua_State *L, const struct world_list *list)
 static int on_get(lua_State *L)
 {
     struct world_lib *w = lib_of(L);
-    const char *kind = check_text(L, 1, "world.get", "a kind such as \"v1/Pod\"");
-    const char *name = check_text(L, 2, "world.get", "a name");
-    const char *ns = opt_text(L, 3, "world.get", "a namespace");
+    const char *kind = check_word(L, 1, "world.get", "a kind such as \"v1/Pod\"");
+    const char *name = check_word(L, 2, "world.get", "a name");
+    const char *ns = opt_word(L, 3, "world.get", "a namespace");
     struct world_object object = {0};
     struct err e = {0};
     count_query(L, "world.get", &(struct world_query){.kind = kind, .ns = ns}, name);
@@ -275,7 +287,7 @@ static bool is_over(void *L, uint64_t objects)
 static int on_list(lua_State *L)
 {
     struct world_lib *w = lib_of(L);
-    struct world_query q = {.kind = check_text(L, 1, "world.list", "a kind such as \"v1/Pod\""),
+    struct world_query q = {.kind = check_word(L, 1, "world.list", "a kind such as \"v1/Pod\""),
                             .is_over = is_over,
                             .is_over_ud = L};
     read_query(L, &q);
@@ -291,7 +303,7 @@ static int on_list(lua_State *L)
 static int on_children(lua_State *L)
 {
     struct world_lib *w = lib_of(L);
-    const char *kind = check_text(L, 1, "world.children", "a kind such as \"v1/Service\"");
+    const char *kind = check_word(L, 1, "world.children", "a kind such as \"v1/Service\"");
     struct world_list list = {0};
     struct err e = {0};
     count_query(L, "world.children", &(struct world_query){.kind = kind}, NULL);
@@ -308,7 +320,7 @@ static int on_now(lua_State *L)
 static int on_data(lua_State *L)
 {
     struct world_lib *w = lib_of(L);
-    const char *key = check_text(L, 1, "world.data", "a key of the script's ConfigMap");
+    const char *key = check_word(L, 1, "world.data", "a key of the script's ConfigMap");
     size_t len = 0;
     const char *text = w->ops->data != NULL ? w->ops->data(w->ud, key, &len) : NULL;
     if (text == NULL)
@@ -341,7 +353,7 @@ static int on_log(lua_State *L)
 {
     static const char *const levels[] = {"error", "warn", "info", "debug", NULL};
     struct world_lib *w = lib_of(L);
-    const char *level = check_text(L, 1, "world.log", "a level (\"error\", \"warn\", \"info\", \"debug\")");
+    const char *level = check_word(L, 1, "world.log", "a level (\"error\", \"warn\", \"info\", \"debug\")");
     const char *message = check_text(L, 2, "world.log", "a text");
     bool known = false;
     for (int i = 0; levels[i] != NULL; i++)
@@ -368,7 +380,7 @@ static int on_secret_value(lua_State *L)
 {
     static const char *const known[] = {"length", "charset", NULL};
     struct world_lib *w = lib_of(L);
-    const char *name = check_text(L, 1, "world.secret_value", "a name for the value");
+    const char *name = check_word(L, 1, "world.secret_value", "a name for the value");
     const char *charset = NULL;
     lua_Number length = SECRET_LENGTH;
     if (check_options(L, 2, "world.secret_value", known)) {

@@ -39,6 +39,11 @@ static const char *const bodies[] = {
     YAML "local t = {} for i = 1, 2e5 do t[i] = 1 end for i = 1, 900 do t = {t} end while true do "
          "pcall(y.encode, t) end",
     YAML "local t = {} for i = 1, 1e5 do t[i] = {i} end while true do y.encode(t) end",
+    YAML "local p = {} for i = 1, 6e4 do p[i] = '%TAG !' .. i .. '! x\\n' end "
+         "local s = table.concat(p) while true do pcall(y.decode, s) end",
+    JSON "local s = '\\195\\164' for i = 1, 23 do s = s .. s end while true do pcall(j.encode, s) end",
+    "local s = ('1h'):rep(5e5) for i = 1, 4 do s = s .. s end "
+    "local d = require('tidelock').duration while true do pcall(d, s) end",
     "local s = ('%%'):rep(5e5) s = s .. s .. s .. s while true do s:format() end",
     "local s = ('%%'):rep(5e5) s = s .. s .. s .. s while true do ('x'):gsub('x', s) end",
 };

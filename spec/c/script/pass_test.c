@@ -111,6 +111,14 @@ static void test_names_wrong_arguments(void **state)
     support_end("world.list('v1/Pod', 'x')", PASS_RAISED,
                 "t.lua:2: world.list: 2nd argument must be a table of options, got string");
     support_end("world.list()", PASS_RAISED, "1st argument must be a kind");
+    support_end("world.get('v1/Pod', 'a\\0b')", PASS_RAISED,
+                "world.get: 2nd argument must be a name, got a text with a NUL");
+    support_end("world.list('v1/Pod', {namespace = 'a\\0b'})", PASS_RAISED,
+                "world.list: namespace must be a text without a NUL");
+    support_end("world.list('v1/Pod', {labels = 'a=\\0b'})", PASS_RAISED,
+                "world.list: labels: a selector is text without a NUL");
+    support_end("world.list('v1/Pod', {fields = {['spec.nodeName'] = 'a\\0b'}})", PASS_RAISED,
+                "world.list: fields: a selector is text without a NUL");
     support_end("world.list('v1/Pod', {lables = {}})", PASS_RAISED, "did you mean 'labels'");
     support_end("world.list('v1/Pod', {labels = {a = 'b,c=d'}})", PASS_RAISED, "is no label value");
     support_end("world.list('v1/Pod', {labels = {['a,b'] = 'x'}})", PASS_RAISED, "is no label key");

@@ -198,6 +198,10 @@ static void test_objects_are_complete(void **state)
     expect_error(L, "return {apply = {cm('a', {spec = {x = {1, nil, 3}}})}}", "apply[1].spec.x[2]: is nil");
     expect_error(L, "return {apply = {{object = cm('a', {spec = {x = print}})}}}",
                  "apply[1].object.spec.x: is a function");
+    expect_error(L, "return {delete = {cm('a\\255')}}",
+                 "delete[1].metadata.name: the text is not valid UTF-8");
+    expect_error(L, "local o = cm('a'); o.kind = '\\255'; return {apply = {{object = cm('b'), after = {o}}}}",
+                 "apply[1].after[1].kind: the text is not valid UTF-8");
 }
 
 static void test_status(void **state)
@@ -226,6 +230,11 @@ static void test_events(void **state)
                  "events[1].reason: expected text, got 5");
     expect_error(L, "return {events = {{type = 'Normal', reason = '\\255', message = 'x'}}}",
                  "events[1].reason: the text is not valid UTF-8");
+    // what is cut off is not looked at
+    expect(L, "return {events = {{type = 'Normal', reason = ('r'):rep(128) .. '\\255', message = 'x'}}}",
+           "{\"events\":[{\"message\":\"x\",\"reason\":"
+           "\"rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr"
+           "rrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrrr\",\"type\":\"Normal\"}]}");
     expect_error(L, "return {events = {{type = 'Normal', reason = 'Ok'}}}", "events[1].message: is missing");
     expect_error(L, "return {events = {{type = 'Normal', reason = 'Ok', message = 5}}}",
                  "events[1].message: expected text, got 5");

@@ -86,6 +86,14 @@ static void test_tostring(void **state)
                   "\"90071992547409929007199254740993\"");
     support_value("return string.format('%d %s', world.list('v1/Pod')[2].spec.big, {})",
                   "\"9007199254740993 table\"");
+    support_value("local big = world.list('v1/Pod')[2].spec.big return string.format('%.3d %+d %020d %x', "
+                  "big, big, big, big)",
+                  "\"9007199254740993 +9007199254740993 00009007199254740993 20000000000001\"");
+    support_value(
+        "local t = require('tidelock.json').decode('[18446744073709551615, -9223372036854775808]')\n"
+        "return string.format('%d %i %x %.30d', t[1], t[2], t[1], t[2])",
+        "\"18446744073709551615 -9223372036854775808 ffffffffffffffff "
+        "-000000000009223372036854775808\"");
 }
 
 static void test_pcall_and_xpcall(void **state)
