@@ -57,6 +57,8 @@ static void take_modes(lua_State *L)
     lua_newtable(L);
     int taken = lua_gettop(L);
     push_metatables(L);
+    lua_getmetatable(L, -1); // so that what is taken from holds on to nothing either
+    lua_setmetatable(L, taken);
     lua_pushnil(L);
     while (lua_next(L, taken + 1)) {
         lua_pop(L, 1);

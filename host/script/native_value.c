@@ -293,6 +293,8 @@ static int on_base64_decode(lua_State *L)
     size_t n;
     struct err e;
     const char *text = luaL_checklstring(L, 1, &n);
+    if (n > TEXT_MAX)
+        return luaL_error(L, "base64: the text is longer than %d bytes", TEXT_MAX);
     struct buf *out = hold_buf(TEXT_MAX, sandbox_memory_left(L));
     return finish(L, out, base64_decode(text, n, out, &e), &e);
 }

@@ -161,6 +161,7 @@ static const struct hostile hostile[] = {
      "for n = 1, 400 do local t = {} for i = 1, 100000 / n do t[i] = ('x'):rep(n * 16) .. i end end while "
      "true do end"},
     {"weak table", MEMORY, "local t = setmetatable({}, {__mode = 'k'}) while true do t[{}] = 1 end"},
+    {"garbage of metatables", DEADLINE, "while true do setmetatable({}, {__mode = 'k'}) end"},
     {"garbage", DEADLINE, "while true do local t = {{}, {}, {}} end"},
     // caps and absent functions
     {"rep", RAISED("t.lua:2: string.rep: the result would be longer than 1048576 bytes"),
