@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <lauxlib.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,15 @@
 #include "script/order.h"
 #include "script/selector_text.h"
 
-enum { NAME_MAX_LEN = 63, INDEX_MAX = 100, LIST_MAX = 1000, WORKERS_MAX = 1000, FAST_ATTEMPTS_MAX = 1000 };
+enum {
+    NAME_MAX_LEN = 63,
+    INDEX_MAX = 100,
+    LIST_MAX = 1000,
+    WORKERS_MAX = 1000,
+    FAST_ATTEMPTS_MAX = 1000,
+    TEXT_MAX = 1024,
+    SELECTOR_MAX = 64 * 1024
+};
 
 static const char *const known_keys[] = {
     "name",
@@ -107,19 +116,26 @@ static void check_keys(lua_State *L, int idx, const char *const *known, const ch
     lua_settop(L, top);
 }
 
+// The value at the top. The host keeps it, beyond the budget of the script that made it: so it has a limit.
+static const char *check_text(lua_State *L, const char *where)
+{
+    size_t n;
+    if (lua_type(L, -1) != LUA_TSTRING)
+        luaL_error(L, "%s: expected a text, got a %s", where, luaL_typename(L, -1));
+    const char *text = lua_tolstring(L, -1, &n);
+    if (n == 0 || strlen(text) != n)
+        luaL_error(L, "%s: must not be empty or hold NUL", where);
+    if (n > TEXT_MAX)
+        luaL_error(L, "%s: is longer than %d bytes", where, TEXT_MAX);
+    return text;
+}
+
 // The member as a text in *slot, or NULL when it is absent.
 static const char *read_text(lua_State *L, int idx, const char *name, char **slot)
 {
     push_member(L, idx, name);
-    if (!lua_isnil(L, -1)) {
-        size_t n;
-        if (lua_type(L, -1) != LUA_TSTRING)
-            luaL_error(L, "%s: expected a text, got a %s", name, luaL_typename(L, -1));
-        const char *text = lua_tolstring(L, -1, &n);
-        if (n == 0 || strlen(text) != n)
-            luaL_error(L, "%s: must not be empty or hold NUL", name);
-        *slot = xstrndup(text, n);
-    }
+    if (!lua_isnil(L, -1))
+        *slot = xstrdup(check_text(L, name));
     lua_pop(L, 1);
     return *slot;
 }
@@ -131,6 +147,8 @@ static const char *read_selector(lua_State *L, int idx, const char *name, enum s
     if (!lua_isnil(L, -1)) {
         selector_text_push(L, -1, kind, name);
         const char *text = lua_tostring(L, -1);
+        if (lua_objlen(L, -1) > SELECTOR_MAX)
+            luaL_error(L, "%s: is longer than %d bytes", name, SELECTOR_MAX);
         if (text[0] != 0)
             *slot = xstrdup(text);
         lua_pop(L, 1);
@@ -151,10 +169,10 @@ static const char *const *read_list(lua_State *L, int idx, const char *name, cha
             luaL_error(L, "%s: expected a list of 1 to %d texts", name, LIST_MAX);
         *slot = xcalloc(n + 1, sizeof(**slot));
         for (size_t i = 0; i < n; i++) {
+            char where[64];
+            snprintf(where, sizeof(where), "%s[%zu]", name, i + 1);
             lua_rawgeti(L, -1, (int)i + 1);
-            if (lua_type(L, -1) != LUA_TSTRING || lua_objlen(L, -1) == 0)
-                luaL_error(L, "%s[%d]: expected a text, got a %s", name, (int)i + 1, luaL_typename(L, -1));
-            (*slot)[i] = xstrdup(lua_tostring(L, -1));
+            (*slot)[i] = xstrdup(check_text(L, where));
             lua_pop(L, 1);
         }
     }
@@ -188,6 +206,8 @@ static void read_index(lua_State *L, int idx, struct program_texts *t)
             luaL_error(L, "index: expected names, got a list; write { node = \"spec.nodeName\" }");
         if (lua_type(L, -1) != LUA_TSTRING || !selector_text_is_path(lua_tostring(L, -1), lua_objlen(L, -1)))
             luaL_error(L, "index.%s: expected a dotted path such as \"spec.nodeName\"", lua_tostring(L, -2));
+        if (lua_objlen(L, -2) > TEXT_MAX || lua_objlen(L, -1) > TEXT_MAX)
+            luaL_error(L, "index: a name or path is longer than %d bytes", TEXT_MAX);
         t->index[2 * i] = xstrdup(lua_tostring(L, -2));
         t->index[2 * i + 1] = xstrdup(lua_tostring(L, -1));
         t->indexes[i] = (struct program_index){t->index[2 * i], t->index[2 * i + 1]};

@@ -138,6 +138,11 @@ static void test_errors_of_tables(void **state)
     expect_table_error("1", "no name");
     expect_table_error("changed = 'spec'", "changed: expected a list of texts");
     expect_table_error("changed = {}", "changed: expected a list of 1 to");
+    expect_table_error("changed = {'spec', ''}", "changed[2]: must not be empty or hold NUL");
+    expect_table_error("changed = {('x'):rep(1025)}", "changed[1]: is longer than 1024 bytes");
+    expect_table_error("namespaces = {'a', ('x'):rep(1025)}", "namespaces[2]: is longer than 1024 bytes");
+    expect_table_error("index = {a = ('x'):rep(1025)}", "index: a name or path is longer than 1024 bytes");
+    expect_table_error("selector = ('a,'):rep(33000) .. 'a'", "selector: is longer than 65536 bytes");
     expect_table_error("changed = {'a', 1}", "changed[2]: expected a text");
     expect_table_error("index = 'spec.nodeName'", "index: expected names and paths");
     expect_table_error("index = {'spec.nodeName'}", "index: expected names, got a list");
