@@ -11,6 +11,7 @@
 #include "script/boxed.h"
 #include "script/convert.h"
 #include "script/convert_internal.h"
+#include "script/sandbox.h"
 
 static int complain(struct result_checker *c, enum err_code code, const struct value_path *path,
                     const char *fmt, va_list ap)
@@ -126,6 +127,7 @@ int result_write_list(struct result_checker *c, const struct value_path *path, r
     jw_array(&c->w);
     for (size_t i = 1; i <= count && r == 0; i++) {
         struct value_path at = {.parent = path, .index = i};
+        sandbox_poll(L, 0); // many small entries take long, too
         luaL_checkstack(L, 8, "result nested too deep");
         lua_rawgeti(L, -1, (int)i);
         r = write(c, &at);
