@@ -37,14 +37,19 @@ struct look {
     bool relist;          // those are to be listed
 };
 
-// May its store come to hold the object? By what is not the write's to change.
-static bool belongs(const struct informer *i, const struct own_write *w)
+// Is the object in its scope? By what is not the write's to change.
+static bool is_in_scope(const struct informer *i, const struct own_write *w)
 {
     const struct informer_scope *scope = informer_scope(i);
     return str_eq(scope->gvk->kind, w->kind) && str_eq(scope->gvk->group, w->group) &&
            (scope->ns == NULL || str_eq(scope->ns, w->ns)) &&
-           (scope->name == NULL || str_eq(scope->name, w->name)) &&
-           informer_state(i, NULL) == INFORMER_SYNCED; // what reads another waits for that
+           (scope->name == NULL || str_eq(scope->name, w->name));
+}
+
+// May its store come to hold the object? What reads one that is not synced waits for that.
+static bool belongs(const struct informer *i, const struct own_write *w)
+{
+    return is_in_scope(i, w) && informer_state(i, NULL) == INFORMER_SYNCED;
 }
 
 static bool is_at(const char *rv, const struct own_write *w)
@@ -56,7 +61,7 @@ static bool is_at(const char *rv, const struct own_write *w)
 static void find_shown(void *ud, struct informer *i)
 {
     struct look *l = ud;
-    if (l->shown != NULL || l->write->rv[0] == '\0' || !belongs(i, l->write))
+    if (l->shown != NULL || l->write->rv[0] == '\0' || !is_in_scope(i, l->write))
         return;
     struct object *o = store_get(informer_store(i), UINT64_MAX, l->write->ns, l->write->name);
     if (o != NULL && is_at(object_resource_version(o), l->write))

@@ -19,6 +19,7 @@ struct dispatcher {
     struct dispatch_task *tasks, **tasks_end;
     bool keys_paused;
     bool shut;
+    bool trial; // a key that is tried is in process
     void (*on_ready)(void *ud);
     void *ud;
 };
@@ -131,11 +132,24 @@ static bool take_task(struct dispatcher *d, struct dispatch_item *ret)
     return true;
 }
 
+void dispatch_trial_ended_locked(struct dispatcher *d)
+{
+    ASSERT(d->trial);
+    d->trial = false;
+}
+
 static bool take_key(struct dispatcher *d, struct dispatch_item *ret)
 {
-    while (!d->keys_paused && d->turns != NULL) {
-        struct turn *t = unlink_turn(d, &d->turns);
+    struct turn **at = &d->turns;
+    while (!d->keys_paused && *at != NULL) {
+        bool tried = queue_is_tried_locked((*at)->queue);
+        if (tried && d->trial) {
+            at = &(*at)->next;
+            continue;
+        }
+        struct turn *t = unlink_turn(d, at);
         const char *key = queue_pop_locked(t->queue);
+        d->trial |= tried && key != NULL;
         if (key != NULL)
             *ret = (struct dispatch_item){.queue = t->queue, .key = key};
         if (key != NULL && queue_has_ready_locked(t->queue))

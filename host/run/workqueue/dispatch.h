@@ -1,6 +1,7 @@
-// Hands out work to the workers, fairly: queues with ready keys take turns, one key each. Also single tasks
-// (compiling a script), which go first. Any thread takes; the loop thread adds. One lock, also that of all
-// queues registered here.
+// Hands out work to the workers, fairly: queues with ready keys take turns, one key each; of keys that are
+// tried, of scripts that failed before, one at a time, so that such scripts never have all the workers. Also
+// single tasks (compiling a script), which go first. Any thread takes; the loop thread adds. One lock, also
+// that of all queues registered here.
 #ifndef RUN_WORKQUEUE_DISPATCH_H
 #define RUN_WORKQUEUE_DISPATCH_H
 
@@ -47,6 +48,7 @@ void dispatch_lock(struct dispatcher *d);
 void dispatch_unlock(struct dispatcher *d);
 void dispatch_ready_locked(struct dispatcher *d, struct queue *q); // q may have a key to give
 void dispatch_forget_locked(struct dispatcher *d, struct queue *q);
-void dispatch_wake(struct dispatcher *d); // after unlocking: tells a worker, or on_ready
+void dispatch_trial_ended_locked(struct dispatcher *d); // of a key given out when queue_is_tried_locked
+void dispatch_wake(struct dispatcher *d);               // after unlocking: tells a worker, or on_ready
 
 #endif

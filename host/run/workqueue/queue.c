@@ -45,6 +45,7 @@ struct queue {
     struct loop_timer *timer; // for the earliest of timers
     size_t depth, active;
     enum gate gate, gate_next; // next: what the gate's timer makes of it
+    bool on_trial;             // the one key that GATE_ONE let through is in process
     struct loop_timer *gate_timer;
     bool shut;
     void (*on_drained)(void *ud);
@@ -314,6 +315,22 @@ bool queue_has_ready_locked(const struct queue *q)
            (q->max_active == 0 || q->active < (size_t)q->max_active);
 }
 
+bool queue_is_tried_locked(const struct queue *q)
+{
+    return q->gate == GATE_ONE;
+}
+
+// The pass that was let through has told what it can, or never will. The lock is held; true: others may go
+// on.
+static bool end_trial(struct queue *q)
+{
+    if (!q->on_trial)
+        return false;
+    q->on_trial = false;
+    dispatch_trial_ended_locked(q->dispatcher);
+    return true;
+}
+
 const char *queue_pop_locked(struct queue *q)
 {
     if (!queue_has_ready_locked(q))
@@ -323,8 +340,10 @@ const char *queue_pop_locked(struct queue *q)
     i->waiting = false;
     i->active = true;
     i->taken_us = now_us(q);
-    if (q->gate == GATE_ONE)
+    if (q->gate == GATE_ONE) {
         q->gate = GATE_SHUT;
+        q->on_trial = true;
+    }
     q->depth--;
     q->active++;
     series_set(q->m.active, (double)q->active);
@@ -339,7 +358,8 @@ void queue_done(struct queue *q, const char *key)
     struct item *i = find(q, key);
     ASSERT(i != NULL && i->active);
     i->active = false;
-    q->active--;
+    if (--q->active == 0)
+        end_trial(q);
     series_set(q->m.active, (double)q->active);
     series_observe(q->m.work, (double)(now_us(q) - i->taken_us) / 1e6);
     bool again = i->dirty && !q->shut;
@@ -369,10 +389,11 @@ void queue_set_limiter(struct queue *q, const struct limiter *l, int max_active)
 static void set_gate(struct queue *q, enum gate gate)
 {
     dispatch_lock(q->dispatcher);
+    bool ended = end_trial(q);
     q->gate = gate;
     dispatch_ready_locked(q->dispatcher, q);
     dispatch_unlock(q->dispatcher);
-    if (gate != GATE_SHUT)
+    if (ended || gate != GATE_SHUT)
         dispatch_wake(q->dispatcher);
 }
 
@@ -441,8 +462,10 @@ void queue_shut(struct queue *q, void (*on_drained)(void *ud), void *ud)
     q->on_drained = on_drained;
     q->drained_ud = ud;
     dispatch_forget_locked(q->dispatcher, q);
-    bool idle = q->active == 0;
+    bool idle = q->active == 0, ended = end_trial(q);
     dispatch_unlock(q->dispatcher);
+    if (ended)
+        dispatch_wake(q->dispatcher);
     loop_timer_stop(q->timer);
     if (idle && on_drained != NULL)
         loop_defer(q->loop, on_drained, ud);

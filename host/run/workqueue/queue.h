@@ -49,7 +49,10 @@ unsigned queue_failures(const struct queue *q, const char *key);
 void queue_done(struct queue *q, const char *key); // each key taken is given back once
 void queue_set_limiter(struct queue *q, const struct limiter *l, int max_active);
 // No key is given out before `until_ms` of the loop's clock (UINT64_MAX: before the next call). Then all are,
-// or, with `one`, a single key and none after it before the next call. A later call replaces an earlier one.
+// or, with `one`, a single key and none after it before the next call: a trial, of which there is one at a
+// time among all queues of the dispatcher, until the next call or until nothing
+// is in process. A later call replaces an earlier
+// one.
 void queue_hold(struct queue *q, uint64_t until_ms, bool one);
 void queue_release(struct queue *q);
 bool queue_is_held(const struct queue *q);
@@ -64,5 +67,6 @@ void queue_shut(struct queue *q, void (*on_drained)(void *ud), void *ud);
 // NULL.
 const char *queue_pop_locked(struct queue *q);
 bool queue_has_ready_locked(const struct queue *q);
+bool queue_is_tried_locked(const struct queue *q); // its next key is a trial
 
 #endif

@@ -274,6 +274,43 @@ static void invariants_hold_at_random(void **state)
         assert_false(owed[k]);
 }
 
+// Of queues that are held with `one`, a key of one of them at a time; the others go on meanwhile.
+static void one_trial_at_a_time(void **state)
+{
+    struct rig *r = *state;
+    struct queue *bad = new_queue(r, "bad", 0), *worse = new_queue(r, "worse", 0);
+    queue_add(bad, "b1");
+    queue_add(bad, "b2");
+    queue_add(worse, "w1");
+    queue_hold(bad, 0, true);
+    queue_hold(worse, 0, true);
+    queue_add(r->queue, "a");
+    assert_string_equal(take(r), "b1");
+    assert_string_equal(take(r), "a"); // not w1, whose turn it is
+    assert_string_equal(take(r), "");
+    queue_hold(bad, UINT64_MAX, true); // what was tried has told
+    assert_string_equal(take(r), "w1");
+    queue_hold(bad, 0, true);
+    assert_string_equal(take(r), "");
+    queue_done(worse, "w1"); // nothing was told
+    assert_string_equal(take(r), "b2");
+    queue_hold(worse, 0, true);
+    queue_add(worse, "w2");
+    assert_string_equal(take(r), "");
+    queue_shut(bad, NULL, NULL); // nor will be
+    assert_string_equal(take(r), "w2");
+    queue_release(worse); // it went through
+    queue_add(worse, "w3");
+    assert_string_equal(take(r), "w3");
+    queue_done(bad, "b1");
+    queue_done(bad, "b2");
+    queue_done(worse, "w2");
+    queue_done(worse, "w3");
+    queue_done(r->queue, "a");
+    queue_free(bad);
+    queue_free(worse);
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, set_up, tear_down)
@@ -285,6 +322,7 @@ int main(void)
         TEST(back_off_wins_over_a_timer),
         TEST(queues_take_turns),
         TEST(a_limit_of_its_own),
+        TEST(one_trial_at_a_time),
         TEST(shuts_when_what_runs_has_ended),
         TEST(tells_its_metrics),
         TEST(invariants_hold_at_random),
