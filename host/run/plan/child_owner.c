@@ -18,7 +18,13 @@ char *child_owner_refusal(const json *object)
     const json *metadata = json_get(object, "metadata");
     const char *uid = json_get_str(json_get(metadata, "labels"), MARKS_LABEL_OWNER);
     const char *name = name_of_owner(metadata, uid);
-    return xasprintf("subject %s%sUID %s%s of this script has it: give the two children different names",
+    bool kept = json_get(json_get(metadata, "labels"), MARKS_LABEL_KEEP) != NULL;
+    return xasprintf("subject %s%sUID %s%s of this script has it: give the two children different names%s",
                      name == NULL ? "with " : name, name == NULL ? "" : " (", uid == NULL ? "unknown" : uid,
-                     name == NULL ? "" : ")");
+                     name == NULL ? "" : ")",
+                     kept
+                         ? ", or, if that subject is gone and left it by `keep`, take the object's labels "
+                           "tidelock.dev/script and tidelock.dev/owner-uid off and take it over with adopt = "
+                           "{...} naming its managers"
+                         : "");
 }

@@ -224,10 +224,12 @@ static void keep_outlives_the_subject(void **unused)
 {
     struct sim s;
     (void)unused;
-    things_start(&s,
-                 "return { apply = { { object = cm('a', '1'), keep = true }, cm('b', '1'),\n"
-                 "  not o.spec.less and { object = cm('c', '1'), keep = true } or nil } }",
-                 "");
+    things_start(
+        &s,
+        "return { apply = { { object = cm('a', o.spec.v or '1'), keep = true, adopt = o.spec.from }, "
+        "cm('b', '1'),\n"
+        "  not o.spec.less and { object = cm('c', '1'), keep = true } or nil } }",
+        "");
     things_put(&s, "t", "{}");
     things_settle(&s);
     things_set(&s, "alice", "a", "drift"); // while it is wanted it is kept right
@@ -243,7 +245,13 @@ static void keep_outlives_the_subject(void **unused)
     // A subject made anew under the name is another owner: told, not taken over silently.
     things_put(&s, "t", "{}");
     things_settle(&s);
-    assert_true(things_events(&s, "default", "ApplyFailed", NULL) > 0);
+    assert_true(things_events(&s, "default", "ApplyFailed",
+                              "if that subject is gone and left it by `keep`, take the object's labels") > 0);
+    sim_request(&s, "alice", "PATCH", THINGS_CONFIG_MAPS "/a", THINGS_MERGE,
+                "{\"metadata\":{\"labels\":{\"tidelock.dev/script\":null,\"tidelock.dev/owner-uid\":null}}}");
+    things_put(&s, "t", "{\"v\":\"2\",\"from\":[\"tidelock\"]}");
+    things_settle(&s);
+    assert_string_equal(things_value(&s, "default", "a"), "2");
     sim_fini(&s);
 }
 
