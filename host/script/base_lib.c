@@ -7,6 +7,7 @@
 
 #include "script/convert.h"
 #include "script/sandbox.h"
+#include "script/traceback.h"
 
 enum { ERROR_LEVELS_MAX = 1000000 }; // more than the stack has
 
@@ -203,11 +204,29 @@ int base_lib_error(lua_State *L)
     return lua_error(L);
 }
 
+// The error at the top: one that names a line of the library gets the line of the script that is running.
+static void give_script_line(lua_State *L)
+{
+    size_t len;
+    char where[128];
+    const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &len) : "";
+    const char *rest = traceback_skip_library(text);
+    if (rest == text)
+        return;
+    traceback_where(L, where, sizeof(where));
+    lua_pushstring(L, where);
+    lua_pushlstring(L, rest, len - (size_t)(rest - text));
+    lua_concat(L, 2);
+    lua_replace(L, -2);
+}
+
 int base_lib_pcall(lua_State *L)
 {
     luaL_checkany(L, 1);
     int failed = sandbox_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, "pcall");
-    luaL_checkstack(L, 1, "too many results");
+    luaL_checkstack(L, 4, "too many results");
+    if (failed)
+        give_script_line(L);
     lua_pushboolean(L, !failed);
     lua_insert(L, 1);
     return lua_gettop(L);
@@ -223,6 +242,8 @@ int base_lib_xpcall(lua_State *L)
     lua_replace(L, 2); // 2: function, 3..: arguments
     int failed = sandbox_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, "xpcall");
     if (failed) {
+        luaL_checkstack(L, 4, "too many results");
+        give_script_line(L);
         // The error object is at 2; as LuaJIT does, a handler that fails gives its own error.
         lua_pushvalue(L, 1);
         lua_insert(L, 2);

@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "data/quantity.h"
+#include "script/plain_text.h"
 
 static char metatable_key;
 
@@ -74,12 +75,15 @@ static int push_any(lua_State *L, int idx)
     }
     if (lua_type(L, idx) == LUA_TNUMBER) {
         char text[32];
-        snprintf(text, sizeof(text), "%.15g", lua_tonumber(L, idx));
+        lua_Number n = lua_tonumber(L, idx);
+        snprintf(text, sizeof(text), "%.15g", isnan(n) ? fabs(n) : n); // of NaN the sign is chance
         return push_text(L, text);
     }
-    if (lua_type(L, idx) != LUA_TSTRING)
-        return luaL_error(L, "a quantity is made of text or a number, not of a %s", luaL_typename(L, idx));
-    return push_text(L, lua_tostring(L, idx));
+    const char *text = plain_text(L, idx);
+    if (text == NULL)
+        return luaL_error(L, "a quantity is made of text or a number, not of a %s",
+                          lua_type(L, idx) == LUA_TSTRING ? "text with a NUL" : luaL_typename(L, idx));
+    return push_text(L, text);
 }
 
 int native_quantity_new(lua_State *L)

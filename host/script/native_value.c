@@ -13,6 +13,7 @@
 #include "script/convert_internal.h"
 #include "script/native_quantity.h"
 #include "script/own.h"
+#include "script/plain_text.h"
 #include "script/sandbox.h"
 
 enum {
@@ -77,9 +78,10 @@ static int on_compare(lua_State *L)
 static int on_duration(lua_State *L)
 {
     int64_t us = 0;
+    const char *text = plain_text(L, 1);
     lua_Number seconds = lua_type(L, 1) == LUA_TNUMBER ? lua_tonumber(L, 1) : 0;
-    if (lua_type(L, 1) == LUA_TSTRING ? duration_parse(lua_tostring(L, 1), &us) < 0
-                                      : lua_type(L, 1) != LUA_TNUMBER || !(fabs(seconds) < 1e12))
+    if (text != NULL ? duration_parse(text, &us) < 0
+                     : lua_type(L, 1) != LUA_TNUMBER || !(fabs(seconds) < 1e12))
         return luaL_error(L, "expected a Go duration such as \"30s\" or \"1h30m\", or seconds");
     if (lua_type(L, 1) == LUA_TNUMBER)
         us = (int64_t)ceil(seconds * 1e6);

@@ -12,6 +12,7 @@
 #include "base/nearest.h"
 #include "data/quantity.h"
 #include "script/order.h"
+#include "script/plain_text.h"
 #include "script/selector_text.h"
 
 enum {
@@ -131,11 +132,11 @@ static const char *check_text(lua_State *L, const char *where)
 }
 
 // The member as a text in *slot, or NULL when it is absent.
-static const char *read_text(lua_State *L, int idx, const char *name, char **slot)
+static const char *read_text(lua_State *L, int idx, const char *name, const char *where, char **slot)
 {
     push_member(L, idx, name);
     if (!lua_isnil(L, -1))
-        *slot = xstrdup(check_text(L, name));
+        *slot = xstrdup(check_text(L, where));
     lua_pop(L, 1);
     return *slot;
 }
@@ -227,11 +228,9 @@ static int64_t read_duration(lua_State *L, int idx, const char *name, const char
     if (type == LUA_TNUMBER) {
         lua_Number seconds = lua_tonumber(L, -1);
         us = seconds > 0 && seconds < 1e9 ? (int64_t)(seconds * 1e6) : -1;
-    } else if (type == LUA_TSTRING) {
-        if (duration_parse(lua_tostring(L, -1), &us) < 0)
-            us = -1;
     } else if (type != LUA_TNIL) {
-        us = -1;
+        const char *text = plain_text(L, -1);
+        us = text != NULL && duration_parse(text, &us) == 0 ? us : -1;
     }
     if (type != LUA_TNIL && us <= 0)
         luaL_error(L, "%s%s: expected a duration above zero such as \"30s\" or \"1h30m\", or seconds", prefix,
@@ -292,7 +291,7 @@ static bool is_dns_label(const char *s)
 
 static void read_name(lua_State *L, int idx, const char *stem, struct program_texts *t)
 {
-    if (read_text(L, idx, "name", &t->name) == NULL) {
+    if (read_text(L, idx, "name", "name", &t->name) == NULL) {
         t->name = xstrdup(stem);
         if (!is_dns_label(t->name))
             luaL_error(
@@ -334,7 +333,7 @@ static bool is_subject(const char *s)
 
 static void read_subject(lua_State *L, int idx, struct program_texts *t)
 {
-    t->spec.subject = read_text(L, idx, "subject", &t->subject);
+    t->spec.subject = read_text(L, idx, "subject", "subject", &t->subject);
     if (!is_subject(t->subject))
         luaL_error(L,
                    "subject: '%s' must be group/version/Kind such as \"apps/v1/Deployment\", or version/Kind "
@@ -361,7 +360,7 @@ static void read_retry(lua_State *L, int idx, struct program_texts *t)
         int at = lua_gettop(L);
         check_keys(L, at, retry_keys, "retry.");
         t->spec.retry.given = true;
-        t->spec.retry.kind = read_text(L, at, "kind", &t->retry_kind);
+        t->spec.retry.kind = read_text(L, at, "kind", "retry.kind", &t->retry_kind);
         bool known = t->retry_kind == NULL;
         for (int i = 0; retry_kinds[i] != NULL; i++)
             known = known || strcmp(retry_kinds[i], t->retry_kind) == 0;
@@ -386,8 +385,9 @@ static size_t read_bytes(lua_State *L, int idx, const char *name, const char *pr
     if (type == LUA_TNUMBER) {
         lua_Number v = lua_tonumber(L, -1);
         n = v > 0 && v < 0x1p53 && v == floor(v) ? (uint64_t)v : 0;
-    } else if (type != LUA_TSTRING || quantity_whole(lua_tostring(L, -1), &n) < 0) {
-        n = 0;
+    } else {
+        const char *text = plain_text(L, -1);
+        n = text != NULL && quantity_whole(text, &n) == 0 ? n : 0;
     }
     if (type != LUA_TNIL && n < PROGRAM_MEMORY_MIN)
         luaL_error(L, "%s%s: expected a size from \"1Mi\" such as \"32Mi\", or bytes", prefix, name);
@@ -442,7 +442,7 @@ void program_read(lua_State *L, int idx, const char *stem, struct program_texts 
     if (!spec->has_finalize && (spec->finalize_timeout_us != 0 || spec->finalize_abandon))
         luaL_error(L, "finalize_timeout, finalize_abandon: there is no finalize function they could be for");
     spec->workers = read_count(L, idx, "workers", "", WORKERS_MAX);
-    spec->service_account = read_text(L, idx, "service_account", &t->service_account);
+    spec->service_account = read_text(L, idx, "service_account", "service_account", &t->service_account);
     read_retry(L, idx, t);
     read_limits(L, idx, spec);
     check_type(L, idx, "crd", LUA_TTABLE);

@@ -11,6 +11,7 @@
 #include "base/strset.h"
 #include "script/convert.h"
 #include "script/convert_internal.h"
+#include "script/plain_text.h"
 #include "script/result_value.h"
 
 enum { EVENTS_DEFAULT = 100, REASON_MAX = 128, MESSAGE_MAX = 1024 };
@@ -294,13 +295,13 @@ static int write_requeue(struct result_checker *c, const struct value_path *path
     enum { YEARS_MAX = 100 };
     int64_t max = (int64_t)YEARS_MAX * 365 * 24 * 3600 * 1000000;
     int64_t us = 0;
+    const char *text = plain_text(c->L, -1);
     if (lua_type(c->L, -1) == LUA_TNUMBER) {
         lua_Number seconds = lua_tonumber(c->L, -1);
         if (!(seconds > 0))
             return result_wrong_type(c, path, wanted);
         us = seconds * 1e6 > (double)max ? max + 1 : (int64_t)ceil(seconds * 1e6);
-    } else if (lua_type(c->L, -1) != LUA_TSTRING || duration_parse(lua_tostring(c->L, -1), &us) < 0 ||
-               us <= 0) {
+    } else if (text == NULL || duration_parse(text, &us) < 0 || us <= 0) {
         return result_wrong_type(c, path, wanted);
     }
     if (us > max)

@@ -351,8 +351,10 @@ static bool has_its_own_place(lua_State *L, const struct sandbox *s)
 // A text that begins with a line of the library, or what is no text, which `error` gives no line.
 static bool lacks_a_line(lua_State *L)
 {
-    if (lua_type(L, 1) == LUA_TSTRING)
-        return strncmp(lua_tostring(L, 1), "[tidelock", 9) == 0;
+    if (lua_type(L, 1) == LUA_TSTRING) {
+        const char *text = lua_tostring(L, 1);
+        return traceback_skip_library(text) != text;
+    }
     return lua_type(L, 1) != LUA_TNUMBER;
 }
 
@@ -387,13 +389,10 @@ static void set_message(struct sandbox *s, const char *text, size_t len)
                 "%s: stack overflow: a function calls itself without end, directly or through others", file);
         return;
     }
-    if (text[0] == '[') {
-        const char *end = memmem(text, len, "]:", 2);
-        const char *rest = end != NULL ? strchr(end + 2, ' ') : NULL;
-        if (n > 0 && rest != NULL) {
-            len -= (size_t)(rest + 1 - text);
-            text = rest + 1;
-        }
+    if (n > 0) {
+        const char *rest = traceback_skip_library(text);
+        len -= (size_t)(rest - text);
+        text = rest;
     }
     textsafe_err(s->err, ERR_SCRIPT, text, len);
     if (n > 0 && strncmp(text, s->where, n) != 0) {

@@ -165,6 +165,8 @@ int table_lib_insert(lua_State *L)
         return luaL_error(L, "bad argument #2 to 'insert' (the position must be a whole number from 1 to %d)",
                           (int)end);
     for (lua_Integer i = end; i > (lua_Integer)position; i--) {
+        if (i % POLL_ELEMENTS == 0)
+            sandbox_poll(L, 0);
         lua_rawgeti(L, 1, (int)i - 1);
         lua_rawseti(L, 1, (int)i);
     }

@@ -23,6 +23,16 @@ void traceback_where(lua_State *L, char *out, size_t cap)
     }
 }
 
+const char *traceback_skip_library(const char *text)
+{
+    static const char begin[] = "[tidelock";
+    if (strncmp(text, begin, sizeof(begin) - 1) != 0)
+        return text;
+    const char *line = strstr(text, "]:");
+    const char *rest = line != NULL ? strchr(line, ' ') : NULL;
+    return rest != NULL ? rest + 1 : text;
+}
+
 static void add_frame(struct buf *out, const lua_Debug *ar)
 {
     buf_addf(out, "%s%s:%d: in ", out->len > 0 ? "\n" : "", ar->short_src, ar->currentline);

@@ -10,6 +10,8 @@
 
 // "memcached.lua:12: " of the innermost script frame, or "".
 void traceback_where(lua_State *L, char *out, size_t cap);
+// What stands behind "[tidelock.json]:12: ", where a text begins with a line of the library; else the text.
+const char *traceback_skip_library(const char *text);
 // One line a frame, innermost first: "memcached.lua:12: in function 'deployment'".
 void traceback_add(lua_State *L, struct buf *out);
 

@@ -7,6 +7,7 @@
 #include "base/nearest.h"
 #include "script/convert.h"
 #include "script/order.h"
+#include "script/plain_text.h"
 #include "script/sandbox.h"
 #include "script/selector_text.h"
 
@@ -109,10 +110,9 @@ static const char *option_text(lua_State *L, int arg, const char *function, cons
         return NULL;
     if (lua_type(L, -1) != LUA_TSTRING)
         luaL_error(L, "%s: %s must be a text, got %s", function, name, luaL_typename(L, -1));
-    const char *text = lua_tostring(L, -1);
-    if (strlen(text) != lua_objlen(L, -1))
+    if (plain_text(L, -1) == NULL)
         luaL_error(L, "%s: %s must be a text without a NUL", function, name);
-    return text;
+    return lua_tostring(L, -1);
 }
 
 // --- answers ---
@@ -361,6 +361,8 @@ static int on_log(lua_State *L)
     if (!known)
         return luaL_error(L, "world.log: unknown level '%s'; use \"error\", \"warn\", \"info\" or \"debug\"",
                           level);
+    if (plain_text(L, 2) == NULL)
+        return luaL_error(L, "world.log: the message has a NUL, which a log line can not hold");
     if (lua_objlen(L, 2) > LOG_MESSAGE_MAX)
         return luaL_error(L, "world.log: a message has at most %d bytes", LOG_MESSAGE_MAX);
     const char *fields = log_fields(L, w);

@@ -247,6 +247,14 @@ static void test_errors_have_the_line(void **state)
     expect_error_text("return error('mine', 0)", "mine");
     expect_error_text("local ok, e = pcall(error, 'first', 0) error(e, 0)", "first");
     expect_error_text("error('twice')", "t.lua:2: twice");
+    expect_error_text("require('tidelock').quantity('1\\0')",
+                      "t.lua:2: a quantity is made of text or a number, not of a text with");
+    expect_error_text("require('tidelock').duration('30s\\0h')", "t.lua:2: expected a Go duration");
+    expect_error_text("world.log('info', 'a\\0b')", "t.lua:2: world.log: the message has a NUL");
+    expect_error_text("local ok, e = pcall(require('tidelock').retry, 'a b')\nerror(e, 0)",
+                      "t.lua:2: k8s.retry: ");
+    expect_error_text("local _, e = xpcall(require('tidelock').retry, tostring, 'a b')\nerror(e, 0)",
+                      "t.lua:2: ");
     expect_error_text("error({}, 2)", "t.lua:2: the script raised a table, {}");
     expect_error_text("require('tidelock').labels_match('a in (', {})",
                       "t.lua:2: label selector \"a in (\": ");
