@@ -56,6 +56,11 @@ uint64_t clock_now_us(const struct clock *c)
     return c->is_virtual ? atomic_load(&c->mono_us) : read_us(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_thread_cpu_us(void)
+{
+    return read_us(CLOCK_THREAD_CPUTIME_ID);
+}
+
 uint64_t clock_now_ms(const struct clock *c)
 {
     return clock_now_us(c) / 1000;

@@ -14,6 +14,7 @@ void clock_free(struct clock *c);                 // no-op for the real one
 bool clock_is_virtual(const struct clock *c);
 uint64_t clock_now_ms(const struct clock *c);             // monotonic, ms
 uint64_t clock_now_us(const struct clock *c);             // monotonic, us
+uint64_t clock_thread_cpu_us(void);                       // CPU time of this thread
 int64_t clock_wall_us(const struct clock *c);             // since the epoch, us
 void clock_advance_to(struct clock *c, uint64_t mono_ms); // virtual only; never backwards
 

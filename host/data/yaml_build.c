@@ -97,13 +97,17 @@ int yaml_build_hold(struct yaml_builder *b, size_t n, struct yaml_place at)
     return 0;
 }
 
+bool yaml_limits_end(const struct yaml_limits *l, unsigned *nodes)
+{
+    if (++*nodes < NODES_STEP || l->is_over == NULL)
+        return false;
+    *nodes = 0;
+    return l->is_over(l->ud, NODES_STEP);
+}
+
 int yaml_build_go_on(struct yaml_builder *b)
 {
-    const struct yaml_limits *l = b->limits;
-    if (++b->nodes < NODES_STEP || l->is_over == NULL)
-        return 0;
-    b->nodes = 0;
-    return l->is_over(l->ud, NODES_STEP) ? err_set(b->e, ERR_CANCELED, "YAML: given up") : 0;
+    return yaml_limits_end(b->limits, &b->nodes) ? err_set(b->e, ERR_CANCELED, "YAML: given up") : 0;
 }
 
 static void frame_fini(struct yaml_builder *b, struct yaml_frame *f)

@@ -51,6 +51,9 @@ int yaml_build_alias(struct yaml_builder *b, const char *name, struct yaml_place
 int yaml_build_hold(struct yaml_builder *b, size_t n, struct yaml_place at);
 size_t yaml_build_left(const struct yaml_builder *b);
 
+// After one more node of either direction: has it to stop? Asks now and then; *nodes counts since.
+bool yaml_limits_end(const struct yaml_limits *l, unsigned *nodes);
+
 // Before a node: 0, or -ERR_CANCELED.
 int yaml_build_go_on(struct yaml_builder *b);
 

@@ -5,6 +5,7 @@
 #include "data/json.h"
 #include "data/json_write.h"
 #include "data/yaml.h"
+#include "data/yaml_build.h"
 #include "data/yaml_scalar.h"
 
 static void add_indent(struct buf *out, int indent)
@@ -85,18 +86,12 @@ struct writer {
     bool is_over;
 };
 
-enum { NODES_STEP = 64 };
-
 static void add_value(struct writer *w, const json *v, int indent, bool in_sequence);
 
 // Once the text is too long, too: indents alone could be a thousand times as long.
 static bool go_on(struct writer *w)
 {
-    const struct yaml_limits *l = w->limits;
-    if (++w->nodes >= NODES_STEP && l->is_over != NULL) {
-        w->nodes = 0;
-        w->is_over |= l->is_over(l->ud, NODES_STEP);
-    }
+    w->is_over |= yaml_limits_end(w->limits, &w->nodes);
     return !w->is_over && !w->out->failed;
 }
 

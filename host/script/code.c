@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/buf.h"
+#include "base/clock.h"
 #include "script/bundle.h"
 
 enum {
@@ -29,13 +29,6 @@ struct source {
     const char *over; // the limit that was passed, or NULL
     struct buf *out;
 };
-
-static uint64_t cpu_now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
 
 static void *allocate(void *ud, void *p, size_t old, size_t n)
 {
@@ -55,7 +48,7 @@ static const char *read_piece(lua_State *L, void *ud, size_t *ret_len)
 {
     struct source *s = ud;
     const char *piece = s->text;
-    if (cpu_now_us() > s->end_us)
+    if (clock_thread_cpu_us() > s->end_us)
         s->over = "CPU time";
     else if (s->memory > CODE_MEMORY_MAX)
         s->over = "memory";
@@ -127,7 +120,7 @@ int code_compile(const char *name, const char *text, size_t len, uint64_t *cpu_u
     struct buf out;
     buf_init(&out, CODE_BYTES_MAX);
     char *chunk = xasprintf("=%s", name);
-    uint64_t start_us = cpu_now_us();
+    uint64_t start_us = clock_thread_cpu_us();
     struct source s = {.chunk = chunk, .text = text, .len = len, .end_us = start_us + *cpu_us, .out = &out};
     lua_State *L = lua_newstate(allocate, &s);
     if (L == NULL) {
@@ -144,7 +137,7 @@ int code_compile(const char *name, const char *text, size_t len, uint64_t *cpu_u
     }
     lua_close(L);
     free(chunk);
-    uint64_t used_us = cpu_now_us() - start_us;
+    uint64_t used_us = clock_thread_cpu_us() - start_us;
     *cpu_us -= used_us < *cpu_us ? used_us : *cpu_us;
     return r;
 }

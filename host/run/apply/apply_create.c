@@ -134,10 +134,8 @@ static bool aim(struct apply_op *o, const json *object, bool force)
     buf_init(&out, DESIRED_BODY_MAX);
     bool ok = desired_aim(json_root(body), o->op->uid, &out);
     json_doc_free(body);
-    if (ok) {
-        free(o->op->body);
-        o->op->body = buf_take(&out, &o->op->body_len);
-    }
+    if (ok)
+        apply_op_set_body(o, &out);
     buf_fini(&out);
     return ok;
 }

@@ -1,7 +1,5 @@
 #include "run/apply/apply_hand_over.h"
 
-#include <stdlib.h>
-
 #include "base/strset.h"
 #include "run/apply/apply_fields.h"
 #include "run/apply/apply_request.h"
@@ -18,10 +16,8 @@ static bool write_kept(struct apply_op *o, const json *object)
     bool ok = hand_over_write(json_root(body), taken ? NULL : json_path(object, "spec", "replicas", NULL),
                               taken ? NULL : json_path(object, "metadata", "resourceVersion", NULL), &out);
     json_doc_free(body);
-    if (ok) {
-        free(o->op->body);
-        o->op->body = buf_take(&out, &o->op->body_len);
-    }
+    if (ok)
+        apply_op_set_body(o, &out);
     buf_fini(&out);
     return ok;
 }

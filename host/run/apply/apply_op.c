@@ -104,6 +104,12 @@ void apply_op_refuse(struct apply_op *o, enum err_code code, const char *text)
             o->op->ns, o->op->ns[0] == '\0' ? "" : "/", o->op->name, text);
 }
 
+void apply_op_set_body(struct apply_op *o, struct buf *body)
+{
+    free(o->op->body);
+    o->op->body = buf_take(body, &o->op->body_len);
+}
+
 static void go(struct write_waiter *w)
 {
     struct apply_op *o = (struct apply_op *)w; // the waiter is its first member

@@ -65,6 +65,8 @@ void apply_op_fail(struct apply_op *o, const struct api_status *why);
 // is.
 void apply_op_fail_but_try(struct apply_op *o, const struct api_status *why, const char *remedy);
 void apply_op_refuse(struct apply_op *o, enum err_code code, const char *text);
+// What is written from now on; the buffer is empty after it.
+void apply_op_set_body(struct apply_op *o, struct buf *body);
 bool apply_op_is_about_subject(const struct op *op);
 // The object as the store has it by now, +1 reference, or NULL.
 struct object *apply_op_stored(const struct apply_op *o);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "run/workqueue/queue.h"
 
@@ -62,13 +63,6 @@ static uint64_t real_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-static uint64_t thread_cpu_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 // ---- one item
 
 // The outcome's way back: it runs on the loop.
@@ -109,14 +103,14 @@ static void process_key(struct worker *w, const struct dispatch_item *item)
 {
     struct workers *s = w->set;
     struct outcome *o = xcalloc(1, sizeof *o);
-    uint64_t start_us = thread_cpu_us();
+    uint64_t start_us = clock_thread_cpu_us();
     o->owner = queue_owner(item->queue);
     o->deliver = s->o.on_outcome;
     o->message.run = deliver;
     o->canceled = &w->canceled;
     begin_item(w, item, o);
     pass_job_run(s->o.env, w->runner, s->o.view(o->owner), item->key, o);
-    o->spent_us = s->o.threads == 0 ? o->cpu_us : thread_cpu_us() - start_us;
+    o->spent_us = s->o.threads == 0 ? o->cpu_us : clock_thread_cpu_us() - start_us;
     end_item(w);
     if (__atomic_load_n(&w->canceled, __ATOMIC_ACQUIRE))
         o->deliver = outcome_free; // another one was told instead
